@@ -1,8 +1,8 @@
-//! What each request of an application costs: `cargo bench --bench api`. The whole server in this
-//! process, before a language model that answers at once, on a SQLite file and, where
+//! Latency of each request of an application: `cargo bench --bench api`. Runs the whole server in
+//! this process, with a language model that answers at once, on a SQLite file and, if
 //! `HEARKEN_TEST_POSTGRES` names a server (`eval "$(scripts/services start)"`), on PostgreSQL in
-//! the same run. Each time is that from a request sent to its answer read. Clients, stub, server
-//! and database share the machine. Not for how long models take.
+//! the same run. Each time is measured from the request to the end of its response. Clients, stub,
+//! server and database share the machine. Not for the latency of models.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
 
 use std::net::SocketAddr;
@@ -22,17 +22,17 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
 use tokio_util::sync::CancellationToken;
 
-/// Nothing listens there.
+/// A URL without a listener.
 const NOBODY: &str = "ws://127.0.0.1:9";
-/// Longest wait for an answer.
+/// Timeout of a request.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Requests of each kind that are measured, and before them those that are not.
+/// Number of measured requests of each kind, and of warm-up requests before them.
 const REQUESTS: usize = 400;
 const WARMING: usize = 40;
-/// Clients that ask at once, in the second table.
+/// Number of concurrent clients in the second table.
 const AT_ONCE: usize = 16;
 
-/// A streamed answer of a model, whole.
+/// A complete streamed answer of a model.
 const ANSWER: &str = concat!(
     r#"data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"stub","choices":[{"index":0,"delta":{"content":"It is fine."},"finish_reason":null}]}"#,
     "\n\n",
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// One client with a session of each kind.
+/// A client with a session of each kind.
 struct Client {
     http: reqwest::Client,
     url: String,
@@ -107,7 +107,7 @@ struct Client {
     museum: String,
 }
 
-/// What is asked, and how: the name of the row, the method, the path and the body.
+/// A request: name of the row, method, path and body.
 type Request = (&'static str, Method, &'static str, Option<fn(usize) -> Value>);
 
 fn message(n: usize) -> Value {
@@ -163,7 +163,7 @@ impl Client {
         serde_json::from_str(&body).unwrap()
     }
 
-    /// The times of so many such requests, one after the other.
+    /// The latencies of this many such requests in sequence.
     async fn times(
         &self,
         method: &Method,
@@ -194,7 +194,7 @@ fn figures(times: &[Duration]) -> (f64, f64) {
     (ms(0.5), ms(0.99))
 }
 
-/// Every row on this store: one client alone, then many at once.
+/// All rows on this store: one client alone, then many concurrently.
 async fn measured(url: &str) -> Vec<[(f64, f64); 2]> {
     let clients = join_all((0..AT_ONCE).map(|_| Client::new(url))).await;
     let mut rows = Vec::new();
@@ -208,7 +208,7 @@ async fn measured(url: &str) -> Vec<[(f64, f64); 2]> {
     rows
 }
 
-/// A database of its own on PostgreSQL, where there is one.
+/// A separate database on PostgreSQL, if there is one.
 async fn postgres() -> Option<(String, String)> {
     let server = ProcessEnv.get("HEARKEN_TEST_POSTGRES")?;
     let name = format!("hearken_bench_{}", uuid::Uuid::new_v4().simple());
@@ -227,7 +227,7 @@ fn main() {
     hearken_outbound::tls::choose_provider();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let model = model();
-    // On the disk that the build is on: a machine's temporary files may be in memory.
+    // On the disk of the build, as the temporary folder of a machine may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut tables = Vec::new();
     let server = Server::start(model, "", folder.path());
@@ -244,7 +244,7 @@ fn main() {
         None => println!("no PostgreSQL: eval \"$(scripts/services start)\" first"),
     }
     println!(
-        "milliseconds, p50 / p99 of {REQUESTS} requests; one client alone, then {AT_ONCE} at once"
+        "milliseconds, p50 / p99 of {REQUESTS} requests; one client alone, then {AT_ONCE} concurrent ones"
     );
     for (row, (name, ..)) in REQUESTED.iter().enumerate() {
         print!("{name:24}");

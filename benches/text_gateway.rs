@@ -1,9 +1,9 @@
-//! What the server adds to a request of a text client: `cargo bench --bench text_gateway`. The whole
-//! server in this process, before a language model that answers at once; each request's time is
-//! that from `text_input` sent to `llm_response` read, without what the model's stub spent on it
-//! itself. So sockets and HTTP count, the queue where many ask together, both rounds of a request
-//! that calls the client's tool, and the session, which is kept before each answer. Clients and
-//! stub share the machine with the server. Not for how long models take.
+//! Latency that the server adds to a request of a text client: `cargo bench --bench text_gateway`.
+//! Runs the whole server in this process, with a language model that answers at once. The time of a
+//! request is measured from sending `text_input` to reading `llm_response`, without the time that
+//! the model's stub spent on it. It includes sockets and HTTP, the queue under concurrent requests,
+//! both rounds of a request that calls the client's tool, and storing the session before each
+//! answer. Clients and stub share the machine with the server. Not for the latency of models.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
 
 use std::collections::HashMap;
@@ -27,22 +27,22 @@ use tokio_util::sync::CancellationToken;
 
 /// The client's tool.
 const TOOL: &str = "get_battery";
-/// What the model says, in the pieces in which it streams.
+/// The reply of the model, in the pieces of its stream.
 const PIECES: [&str; 6] =
     ["The battery ", "is at ", "eighty-five ", "percent", ". It is ", "fine."];
-/// Nothing listens there.
+/// A URL without a listener.
 const NOBODY: &str = "ws://127.0.0.1:9";
-/// Longest wait for anything.
+/// Timeout for all waits.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Who asks how, at once; one line of the table for each way of keeping sessions, without and with
-/// a tool.
+/// Number of concurrent clients and their pace; one row of the table for each kind of session
+/// store, without and with a tool.
 struct Load {
     name: &'static str,
     clients: u32,
-    /// A client asks this often; the server reads at most 100 frames a second of each.
+    /// Interval between the requests of a client; the server reads at most 100 frames a second from each.
     every: Duration,
-    /// And begins this much later than the one before it.
+    /// Delay between the starts of two clients.
     apart: Duration,
     warming_requests: u64,
     requests: u64,
@@ -58,7 +58,7 @@ const LOADS: [Load; 3] = [
         requests: 1_000,
     },
     Load {
-        name: "100, one by one",
+        name: "100, one at a time",
         clients: 100,
         every: Duration::from_secs(1),
         apart: Duration::from_millis(10),
@@ -75,7 +75,7 @@ const LOADS: [Load; 3] = [
     },
 ];
 
-/// How often the model was asked for each request, and what its stub spent on that.
+/// Number of model calls for each request, and the time that the stub spent on them.
 type Spent = Arc<Mutex<HashMap<u64, (u32, Duration)>>>;
 
 /// The language model, in a thread of its own; ends with the process.
@@ -104,8 +104,8 @@ impl Model {
         Self { address: told.recv().unwrap(), spent }
     }
 
-    /// What it spent on each of so many requests; waits until the last is noted, which happens
-    /// just after its last byte is written.
+    /// Time spent on each of this many requests. Waits until the last one is recorded, which
+    /// happens just after its last byte is written.
     async fn spent(&self, requests: u64, rounds: u32) -> HashMap<u64, Duration> {
         let begun = Instant::now();
         loop {
@@ -120,7 +120,7 @@ impl Model {
     }
 }
 
-/// Answers the requests of one connection, one after the other, until it is closed.
+/// Answers the requests of one connection in sequence, until it is closed.
 async fn answer_all(mut stream: TcpStream, notes: Spent) {
     let mut bytes = Vec::new();
     while let Some(body) = read_body(&mut stream, &mut bytes).await {
@@ -137,7 +137,7 @@ async fn answer_all(mut stream: TcpStream, notes: Spent) {
     }
 }
 
-/// The body of the next HTTP request; what comes behind it stays in `bytes`.
+/// The body of the next HTTP request; further bytes stay in `bytes`.
 async fn read_body(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -156,15 +156,15 @@ async fn read_body(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8
     }
 }
 
-/// Clients ask with the number of their request.
+/// The number that a client put into its request.
 fn number_of(asked: &Value) -> u64 {
     let messages = asked["messages"].as_array().unwrap();
     let last = messages.iter().rfind(|message| message["role"] == "user").unwrap();
     last["content"].as_str().unwrap().parse().unwrap()
 }
 
-/// A whole streamed answer: a call of the client's tool where that is offered and was not called
-/// yet, else words.
+/// A complete streamed answer: a call of the client's tool if that is offered and was not called
+/// yet, otherwise text.
 fn reply(asked: &Value) -> Vec<u8> {
     let messages = asked["messages"].as_array().unwrap();
     let called = messages.last().unwrap()["role"] == "tool";
@@ -199,7 +199,7 @@ fn reply(asked: &Value) -> Vec<u8> {
     answer
 }
 
-/// Where sessions are kept.
+/// Where sessions are stored.
 #[derive(Clone, Copy)]
 enum Store {
     Memory,
@@ -211,13 +211,13 @@ struct Server {
     address: SocketAddr,
     process: CancellationToken,
     ended: mpsc::Receiver<()>,
-    /// What it keeps; gone with it.
+    /// Its data, deleted with the server.
     _kept: tempfile::TempDir,
 }
 
 impl Server {
     fn start(model: SocketAddr, store: Store) -> Self {
-        // On the disk that the build is on: a machine's temporary files may be in memory.
+        // On the disk of the build, as the temporary folder of a machine may be in memory.
         let kept = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let mut config = Config::default();
         config.server.host = "127.0.0.1".into();
@@ -255,7 +255,7 @@ impl Server {
 struct Client(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Client {
-    /// One that has its session, and its tool if it is to have one.
+    /// Connects and waits for its session; registers its tool if `tool` is set.
     async fn connect(server: SocketAddr, tool: bool) -> Self {
         let url = format!("ws://{server}/");
         let (socket, _) = connect_async_with_config(url, None, true).await.unwrap();
@@ -283,7 +283,7 @@ impl Client {
         }
     }
 
-    /// One request; how long its answer took, and how many tools did their part.
+    /// Sends one request; returns the time to its answer, and the number of tool calls.
     async fn ask(&mut self, number: u64) -> (Duration, usize) {
         let begun = Instant::now();
         self.send(json!({"type": "text_input", "text": number.to_string()})).await;
@@ -311,7 +311,7 @@ impl Client {
     }
 }
 
-/// Lets the clients of a load ask a new server, and prints what that added.
+/// Runs the clients of a load against a new server, and prints the added latency.
 async fn measure(model: &Model, load: &Load, store: Store, tool: bool) {
     let server = Server::start(model.address, store);
     let mut clients = Vec::new();
@@ -367,7 +367,7 @@ async fn measure(model: &Model, load: &Load, store: Store, tool: bool) {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    // reqwest wants one, be there TLS or not.
+    // reqwest requires a TLS provider, even without TLS.
     hearken_outbound::tls::choose_provider();
     let model = Model::start();
     println!("milliseconds that the server adds to a request");

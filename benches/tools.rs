@@ -1,13 +1,14 @@
-//! What our host costs a call of a tool, beside rmcp alone on the same server in the same run:
-//! `cargo bench --bench tools`. A server within this process answers at once, over text frames as
-//! those who dial in are spoken to, and over Streamable HTTP. Each round calls it
+//! Overhead of our host for a tool call, compared with plain rmcp on the same server in the same
+//! run: `cargo bench --bench tools`. A server in this process answers at once, over text frames as
+//! tool clients that dial in use them, and over Streamable HTTP. Each round calls it
 //!
-//! - by rmcp alone: its client, and nothing of ours,
-//! - by a source: with state, deadline, cancellation and bounded results,
-//! - in a turn: found by the model's name, checked against its schema, made into the model's text,
+//! - with plain rmcp: its client, and none of our code,
+//! - with a source: with state, deadline, cancellation and bounded results,
+//! - in a turn: looked up by the model's name, validated with its schema, converted to the model's
+//!   text,
 //!
-//! one after the other, so that whatever disturbs the machine disturbs all three. Not for how long
-//! real servers take.
+//! in sequence, so that disturbances of the machine affect all three alike. Not for the latency of
+//! real servers.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
 
 use std::collections::BTreeMap;
@@ -37,13 +38,13 @@ use tokio_util::sync::CancellationToken;
 const WARMING_CALLS: usize = 1_000;
 const CALLS: usize = 10_000;
 const TOOL: &str = "self.lamp.set";
-/// What a model calls it.
+/// The name that a model uses.
 const OFFERED: &str = "self_lamp_set";
 const ARGUMENTS: &str = r#"{"room":"kitchen","brightness":40}"#;
-/// Calls by hand have no deadline but this.
+/// The only deadline of direct calls.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// What the server answers; nothing to notifications.
+/// Response of the server; `None` for notifications.
 fn answer(asked: &str) -> Option<String> {
     let asked: Value = serde_json::from_str(asked).unwrap();
     let result = match asked["method"].as_str()? {
@@ -63,7 +64,7 @@ fn answer(asked: &str) -> Option<String> {
     Some(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string())
 }
 
-/// The server over frames: where it is told, and where it answers.
+/// The server over frames: sender of requests and receiver of responses.
 fn framed_server() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
     let (ask, mut asked) = mpsc::channel::<String>(32);
     let (tell, told) = mpsc::channel(32);
@@ -102,7 +103,7 @@ fn http_server() -> SocketAddr {
     told.recv().unwrap()
 }
 
-/// rmcp's client with nothing of ours.
+/// rmcp's client without our code.
 struct Bare;
 
 impl ClientHandler for Bare {
@@ -111,7 +112,7 @@ impl ClientHandler for Bare {
     }
 }
 
-/// Frames for rmcp, without what ours repairs.
+/// Frames for rmcp, without the repairs of our own transport.
 struct Frames(mpsc::Sender<String>, mpsc::Receiver<String>);
 
 impl Transport<RoleClient> for Frames {
@@ -135,7 +136,7 @@ impl Transport<RoleClient> for Frames {
     }
 }
 
-/// The three ways to one server.
+/// The three ways of calling one server.
 struct Ways {
     transport: &'static str,
     bare: RunningService<RoleClient, Bare>,
@@ -222,15 +223,15 @@ async fn timed(call: impl Future<Output = ()>) -> Duration {
     begun.elapsed()
 }
 
-/// No servers of the configuration but these.
+/// Sources with these servers only.
 fn sources(servers: &[ToolServer], endpoint: &Endpoint, process: &CancellationToken) -> Sources {
     let remotes = Servers::start(servers, &BTreeMap::new(), process).unwrap();
     let none = BuiltinSettings { enabled: Vec::new(), ..BuiltinSettings::default() };
-    let builtin = Builtin::new(&none, &jiff::tz::TimeZone::UTC).expect("no tool needs anything");
+    let builtin = Builtin::new(&none, &jiff::tz::TimeZone::UTC).expect("no built-in tools");
     Sources::new(builtin, remotes, endpoint.clone())
 }
 
-/// Gives the messages the type of those that a socket holds.
+/// Wraps the messages in the type that a socket queues.
 fn held(mut told: mpsc::Receiver<String>) -> mpsc::Receiver<HeldText> {
     let (to, from) = mpsc::channel(64);
     tokio::spawn(async move {
@@ -258,7 +259,7 @@ async fn over_http(process: &CancellationToken) -> Ways {
     let url = format!("http://{}/mcp", http_server());
     let server = ToolServer { name: "lamp".into(), url: url.clone(), ..ToolServer::default() };
     let sources = sources(&[server], &Endpoint::new(WITHIN), process);
-    // With connections that are kept, as ours are; rmcp's own client makes one for each call.
+    // With keep-alive, as our client; rmcp's own client opens a connection for each call.
     let client = reqwest::Client::builder().tcp_nodelay(true).no_proxy().build().unwrap();
     let config = StreamableHttpClientTransportConfig::with_uri(url);
     let transport = StreamableHttpClientTransport::with_client(client, config);
@@ -268,11 +269,11 @@ async fn over_http(process: &CancellationToken) -> Ways {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    // reqwest wants one, be there TLS or not.
+    // reqwest requires a TLS provider, even without TLS.
     hearken_outbound::tls::choose_provider();
     let process = CancellationToken::new();
     println!(
-        "microseconds of a call, of {CALLS}; what is more than by rmcp alone, and how often it"
+        "microseconds of a call, of {CALLS}; the difference from plain rmcp, and how often it"
     );
     println!(
         "{:<19} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}",

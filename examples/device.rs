@@ -1,6 +1,6 @@
-//! A device in 40 lines: a person holds its button, says what is in a file (WAV, Ogg Opus or a
-//! recording), and what they hear is written to another. The device has a lamp that the model may
-//! switch.
+//! A device in 40 lines: it holds its button, plays the speech of a file (WAV, Ogg Opus or a
+//! recording) to the server, and writes the reply to another file. The device has a lamp that the
+//! model may switch.
 //!
 //! ```sh
 //! cargo run --example device -- ws://127.0.0.1:9400/xiaozhi/v1/ SPEECH.wav REPLY.wav

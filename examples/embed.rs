@@ -1,11 +1,11 @@
-//! The server as a library in a program of one's own: configured in code, in a thread of its own,
-//! ended when the program wants it. Engines elsewhere are named as always (`ASR_URL`, `TTS_URL`,
+//! The server as a library in another program: configured in code, in a thread of its own, stopped
+//! by the program. Engines elsewhere are configured as usual (`ASR_URL`, `TTS_URL`,
 //! `LLM_BASE_URL`); this program starts none.
 //!
 //! ```sh
 //! cargo run --example embed            # prints its address; Ctrl-D ends it
 //! ```
-#![allow(clippy::print_stdout, reason = "it tells its address")]
+#![allow(clippy::print_stdout, reason = "it prints its address")]
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -18,27 +18,27 @@ use tokio_util::sync::CancellationToken;
 
 /// A server that runs until [`Self::stop`].
 pub(crate) struct EmbeddedServer {
-    /// Where it listens.
+    /// Address of its listener.
     pub(crate) address: SocketAddr,
     process: CancellationToken,
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
 impl EmbeddedServer {
-    /// Starts a server of this configuration, and returns once it listens.
+    /// Starts a server with this configuration, and returns once it listens.
     ///
     /// # Errors
-    /// A setting cannot be used, or the address is taken.
+    /// A setting is invalid, or the address is in use.
     pub(crate) fn start(config: Config) -> anyhow::Result<Self> {
         hearken_outbound::tls::choose_provider();
         let process = CancellationToken::new();
         let (tell, told) = mpsc::channel();
         let token = process.clone();
-        // The server wants an actix system, which is this thread's alone.
+        // The server needs an actix system of its own, which lives on this thread.
         let thread = thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let running = app::start(&config, Vec::new(), token)?;
-                // Whoever started it may have gone.
+                // The receiver may be gone.
                 tell.send(running.address).ok();
                 running.serve().await
             })
@@ -49,7 +49,7 @@ impl EmbeddedServer {
         }
     }
 
-    /// Ends the server as a signal does: it tells its clients, and waits for them.
+    /// Stops the server as a signal does: it closes its connections and waits for its clients.
     ///
     /// # Errors
     /// The server failed.
@@ -66,13 +66,13 @@ fn ended(thread: JoinHandle<anyhow::Result<()>>) -> anyhow::Result<()> {
 #[allow(dead_code, reason = "replay_test.rs uses the server alone")]
 fn main() -> anyhow::Result<()> {
     let mut config = config::load(None, &ProcessEnv)?;
-    // Whatever a file or the environment could set, the program can.
+    // The program can set everything that a file or the environment could set.
     config.embedded.enabled = false;
     config.dialogue.system_prompt = "You are the voice of a lift. Answer in one sentence.".into();
     config.server.data_dir = env::data_dir(&config.server.data_dir, &ProcessEnv);
     let server = EmbeddedServer::start(config)?;
     println!("devices connect to ws://{}/xiaozhi/v1/", server.address);
-    // Until the end of standard input: for a program, whatever tells it to end.
+    // Runs until the end of standard input.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     server.stop()
 }

@@ -1,13 +1,13 @@
-//! A LiteMCP tool as a program: the server starts it, asks it what it is, and calls it over standard
-//! input and output. A message is `{version, id, type, data}` as JSON, ended by three line feeds;
-//! arguments are strings in the order of the parameters.
+//! A LiteMCP tool as a program: the server starts it, requests its description, and calls it over
+//! standard input and output. A message is `{version, id, type, data}` as JSON, terminated by three
+//! line feeds; arguments are strings in the order of the parameters.
 //!
 //! ```sh
 //! cargo build --example litemcp_tool
 //! hearken tools add reverse --protocol litemcp -- "$PWD/target/debug/examples/litemcp_tool"
 //! ```
 //!
-//! (where `tools.allow_commands_over_api` is set), or in `config.toml`:
+//! (requires `tools.allow_commands_over_api`), or in `config.toml`:
 //!
 //! ```toml
 //! [[tools.servers]]
@@ -21,9 +21,9 @@ use std::io::{self, BufRead as _, Write as _};
 
 use serde_json::{Value, json};
 
-/// What ends a message.
+/// Terminator of a message.
 const END: &str = "\n\n\n";
-/// The version of the protocol.
+/// Version of the protocol.
 const VERSION: [u32; 3] = [1, 0, 0];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let asked = serde_json::from_str::<Value>(&text);
         text.clear();
-        // What is no message, or none for a tool, gets no answer.
+        // Invalid messages, and messages that are no request to a tool, get no answer.
         let Some(answer) = asked.ok().as_ref().and_then(answer) else { continue };
         let mut output = io::stdout().lock();
         write!(output, "{answer}{END}")?;

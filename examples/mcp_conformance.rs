@@ -1,7 +1,7 @@
 //! The client under test of the official conformance suite of MCP: our own host, from the settings
-//! of a remote server to the calls of a turn, does what the scenario asks. Started by
-//! `scripts/conformance` through the suite, which tells the scenario in the environment and the
-//! address of its server as the last argument. Not for what is checked, which the suite does.
+//! of a remote server to the calls of a turn, runs the scenario. `scripts/conformance` starts it
+//! through the suite, which passes the scenario in the environment and the URL of its server as the
+//! last argument. The suite does the checks.
 #![allow(clippy::print_stderr, reason = "a tool for people, and the suite shows its output")]
 
 use std::error::Error;
@@ -22,18 +22,18 @@ use tokio_util::sync::CancellationToken;
 
 /// Name of the suite's server among our sources.
 const SERVER: &str = "suite";
-/// Longest wait for the suite's server, which listens already.
+/// Timeout for the suite's server, which already listens.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// Longest wait for all calls.
+/// Time limit for all calls.
 const CALLS_WITHIN: Duration = Duration::from_secs(20);
-/// The tool that is given the schema of the other.
+/// The tool that receives the schema of the other one.
 const SCHEMA_ECHO: &str = "json_schema_echo";
 
-/// What a scenario tells beside its name.
+/// Data of a scenario in addition to its name.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Context {
-    /// Calls to be made exactly so.
+    /// Calls to make exactly as given.
     tool_calls: Vec<Told>,
 }
 
@@ -81,10 +81,12 @@ async fn run() -> Result<(), Box<dyn Error>> {
     served
 }
 
-/// Waits for the server, and makes the calls that were told, or else one of each tool.
+/// Waits for the server, and makes the given calls, or else one call of each tool.
 async fn serve(sources: &Sources, context: &Context) -> Result<(), Box<dyn Error>> {
-    timeout(READY_WITHIN, ready(sources)).await.map_err(|_| "the server was never ready")??;
-    let source = sources.named(DEFAULT_AGENT, SERVER).ok_or("the server is no source")?;
+    timeout(READY_WITHIN, ready(sources))
+        .await
+        .map_err(|_| "the server did not become ready")??;
+    let source = sources.named(DEFAULT_AGENT, SERVER).ok_or("the server is not listed")?;
     for call in &context.tool_calls {
         let call =
             ToolCall { id: "1".into(), name: call.name.clone(), arguments: call.arguments.clone() };
@@ -98,7 +100,7 @@ async fn serve(sources: &Sources, context: &Context) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-/// The server's tools are listed; an error once it was tried in vain.
+/// Waits until the server's tools are listed; fails if the connection failed.
 async fn ready(sources: &Sources) -> Result<(), String> {
     let mut ticks = interval(Duration::from_millis(5));
     loop {
@@ -106,13 +108,13 @@ async fn ready(sources: &Sources) -> Result<(), String> {
         match sources.inventory(DEFAULT_AGENT).sources.first().map(|s| &s.state) {
             Some(SourceState::Ready) => return Ok(()),
             Some(SourceState::Failed(reason)) => return Err(reason.clone()),
-            Some(SourceState::Disabled) => return Err("it is switched off".into()),
+            Some(SourceState::Disabled) => return Err("it is disabled".into()),
             Some(SourceState::Connecting) | None => {}
         }
     }
 }
 
-/// Calls every tool once, as a turn of a conversation does. Some are not meant to be called.
+/// Calls every tool once, as a turn of a conversation does. Some calls are meant to fail.
 async fn call_each(source: Arc<dyn ToolSource>) {
     let toolbox = Toolbox::new(vec![source], Arc::new(Vec::new), ToolSettings::default());
     let offer = toolbox.offer();
@@ -145,7 +147,7 @@ fn arguments(tool: &OfferedTool, all: &[OfferedTool]) -> Value {
     filled.collect::<Map<_, _>>().into()
 }
 
-/// A value for a field; nothing where its schema is elsewhere.
+/// An example value for a field; `None` if its schema is a reference.
 fn example(field: &Value) -> Option<Value> {
     if let Some(first) = field["enum"].get(0) {
         return Some(first.clone());

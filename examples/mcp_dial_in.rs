@@ -1,6 +1,6 @@
-//! An MCP server that dials in: it opens a WebSocket to the server, which then asks it for its tools
-//! and calls them. Useful behind a router, where nobody can reach it. Standard MCP (2024-11-05), one
-//! JSON-RPC message a frame.
+//! An MCP server that dials in: it opens a WebSocket to the server, which then lists its tools and
+//! calls them. Useful behind a router that blocks incoming connections. Standard MCP (2024-11-05),
+//! one JSON-RPC message per frame.
 //!
 //! ```sh
 //! TOKEN=$(hearken tools token)
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
-/// Name under which the server shows these tools.
+/// Name under which the server lists these tools.
 const NAME: &str = "dice";
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while let Some(frame) = socket.next().await {
         let Message::Text(text) = frame? else { continue };
         let asked: Value = serde_json::from_str(&text)?;
-        // A message without an id is a notification, which nobody answers.
+        // A message without an id is a notification, which gets no response.
         let Some(id) = asked.get("id") else { continue };
         let answer = match answer(&asked) {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -65,7 +65,7 @@ fn call(params: &Value) -> Result<Value, (i32, String)> {
         return Err((-32_602, format!("there is no tool {}", params["name"])));
     }
     let dice = ["first", "second"].map(|name| params["arguments"][name].as_i64());
-    // What goes wrong in a tool is a result as well, so that the model reads it.
+    // The failure of a tool is a result too, so that the model reads it.
     let (text, failed) = match dice {
         [Some(first @ 1..=6), Some(second @ 1..=6)] => (format!("{}", first + second), false),
         _ => ("a die shows 1 to 6".to_owned(), true),

@@ -1,8 +1,8 @@
-"""A recorded session as a test case in Python, by the JSON of `hearken replay` (docs/replay-json.md).
+"""A recorded session as a test case in Python, with the JSON of `hearken replay` (docs/replay-json.md).
 
     HEARKEN_URL=ws://127.0.0.1:9400/xiaozhi/v1/ python3 examples/replay_test.py
 
-`HEARKEN` names the program where it is not on the path. Needs nothing but Python 3.
+Set `HEARKEN` to the program if it is not on the path. Requires only Python 3.
 """
 
 import json
@@ -15,7 +15,7 @@ RECORDINGS = Path(__file__).parent.parent / "fixtures" / "audio"
 
 
 def replay(name, *options):
-    """What came of this recording, and the exit status."""
+    """Replays a recording; returns the outcome and the exit status."""
     program = os.environ.get("HEARKEN", "hearken")
     url = os.environ["HEARKEN_URL"]
     file = RECORDINGS / f"{name}.jsonl"

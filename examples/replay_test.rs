@@ -1,6 +1,6 @@
-//! A recorded session as a `#[test]`: a server is started with services that need no model, the
-//! recording is replayed to it, and what came back is checked. To test a server of one's own, leave
-//! out `Server`, and give its address to `replay`.
+//! A recorded session as a `#[test]`: starts a server with services that need no model, replays the
+//! recording to it, and checks the outcome. To test your own server, omit `Server` and pass its URL
+//! to `replay`.
 //!
 //! ```sh
 //! cargo test --example replay_test
@@ -21,19 +21,19 @@ use hearken_virtual_device::{Expectations, ListenMode, Recording, Sound};
 use tokio_util::sync::CancellationToken;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-/// A thread in which mock services run.
+/// A thread with mock services.
 type Mocks = JoinHandle<std::io::Result<()>>;
 
-/// What the mock recogniser understands first, whatever is said.
+/// The first transcript of the mock recogniser, for any speech.
 const UNDERSTOOD: &str = "Tell me about number 0.";
 
 fn recording() -> Outcome<Recording> {
-    // Cargo begins a test in the folder of its package.
+    // Cargo runs a test in the folder of its package.
     Ok(Recording::load("fixtures/audio/zh_own_foot.jsonl")?)
 }
 
 #[tokio::test]
-async fn the_session_is_answered_as_it_should_be() -> Outcome {
+async fn the_recorded_session_gets_an_answer() -> Outcome {
     let server = Server::start()?;
     let session = recording()?
         .replay(server.device_url())
@@ -42,7 +42,7 @@ async fn the_session_is_answered_as_it_should_be() -> Outcome {
         .await?;
     session.expect(
         Expectations::new()
-            // The header expects what a real recogniser hears.
+            // The header expects the transcript of a real recogniser.
             .without_recorded()
             .transcript(UNDERSTOOD, 0.0)
             .order(&["hello", "stt", "tts start", "tts sentence_start", "audio", "tts stop"])
@@ -55,20 +55,20 @@ async fn the_session_is_answered_as_it_should_be() -> Outcome {
 }
 
 #[tokio::test]
-async fn what_does_not_hold_is_told_with_what_was_found() -> Outcome {
+async fn a_failed_expectation_is_reported_with_the_actual_value() -> Outcome {
     let server = Server::start()?;
     let session = recording()?.replay(server.device_url()).mode(ListenMode::Manual).await?;
-    let unmet = session.expect(Expectations::new()).expect_err("nobody said that");
+    let unmet = session.expect(Expectations::new()).expect_err("another transcript is expected");
     assert!(unmet.to_string().contains("transcript: `Tell me about number 0.` for `砸自己的脚`"));
     server.stop()
 }
 
-/// A server with mock services behind it.
+/// A server with mock services.
 struct Server {
     server: EmbeddedServer,
     mocks: Mocks,
     stop: CancellationToken,
-    /// Removed with the server.
+    /// Deleted with the server.
     data_dir: tempfile::TempDir,
 }
 
@@ -85,9 +85,9 @@ impl Server {
         config.asr.url = format!("ws://{}", at.asr);
         config.tts.url = format!("ws://{}", at.tts);
         config.llm.base_url = format!("http://{}/v1", at.llm);
-        // They ask the world.
+        // These tools send requests to the Internet.
         config.tools.builtin.enabled.clear();
-        // On a busy machine a device is late to see `tts start`, and nobody is to be turned away.
+        // On a busy machine a device processes `tts start` late, and no client may be turned away.
         config.speaking.start_guard = Duration::from_millis(250);
         config.admission.late_percent = 100.0;
         config.admission.busy_percent = 100.0;
@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-/// Recognition, language model and synthesis that answer at once, each time the same.
+/// Recognition, language model and synthesis with immediate, constant responses.
 fn mock_services(stop: CancellationToken) -> Outcome<(Mocks, Addresses)> {
     let at_once = Delay::new(Duration::ZERO, 0.0, 1);
     let anywhere = "127.0.0.1:0".parse()?;

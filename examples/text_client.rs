@@ -1,5 +1,5 @@
-//! A text client: says each argument to a server, prints the answers, and has a tool of its own that
-//! the model may call.
+//! A text client: sends each argument to a server, prints the answers, and serves a tool of its own
+//! that the model may call.
 //!
 //! ```sh
 //! cargo run --example text_client -- ws://127.0.0.1:9400/ "How full is my battery?"
@@ -20,7 +20,7 @@ async fn send(socket: &mut Socket, message: Value) -> Result<(), Box<dyn Error>>
     Ok(socket.send(Message::text(message.to_string())).await?)
 }
 
-/// The next message; pings and pongs of the WebSocket are passed over.
+/// The next message; skips pings and pongs of the WebSocket.
 async fn next(socket: &mut Socket) -> Result<Value, Box<dyn Error>> {
     while let Some(frame) = socket.next().await {
         if let Message::Text(text) = frame? {
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                     break;
                 }
                 "error" => return Err(message.to_string().into()),
-                // `status` and the like: see proto/README.md.
+                // `status` and others: see proto/README.md.
                 _ => {}
             }
         }

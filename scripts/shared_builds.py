@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Lets a checkout go on with what another one, or an earlier one at the same place, has built.
+"""Reuses the builds of another checkout, or of an earlier one in the same folder.
 
-  scripts/shared_builds.py adopt LAST   before a build, after one in the checkout LAST: gives files the times that the same
-                                        contents had when they were built
-  scripts/shared_builds.py note         after it: writes down contents and times
+  scripts/shared_builds.py adopt LAST   before a build, after one in the checkout LAST: restores the modification times of
+                                        files whose contents are already built
+  scripts/shared_builds.py note         after a build: records contents and modification times
 
-Cargo takes a file for unchanged if it is not newer than what was built of it, and a new checkout has new files only. So a
-file whose contents were built gets its time of then; any other file that has none newer gets the present time. Folder of
-builds and checkout are those of `share_builds` in scripts/lib.sh, which calls this. Ours are built again where it is not
-known what was built.
+Cargo treats a file as unchanged if it is not newer than its build output, but all files of a new checkout are new. A file
+whose contents were built gets its former time; any other file gets the current time, unless it is newer than all builds.
+Called by `share_builds` in scripts/lib.sh, which determines the build folder and the checkout. If it is unknown what was
+built, our crates are built again.
 """
 import hashlib
 import json
@@ -23,7 +23,7 @@ NOTES = TARGET / "sources.json"
 
 
 def files_of(folder):
-    """Returns hash and time of each file of a checkout, by path; none if git knows no checkout there."""
+    """Returns hash and modification time of each file of a checkout, by path; None if the folder is not a git checkout."""
     listing = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(listing, capture_output=True)
     if listed.returncode:
@@ -37,19 +37,19 @@ def files_of(folder):
 
 
 def last_build_ns():
-    """Returns when cargo began to compile anything last."""
+    """Returns when cargo last started to compile a crate."""
     begun = TARGET.glob("*/.fingerprint/*/invoked.timestamp")
     return max((file.stat().st_mtime_ns for file in begun), default=0)
 
 
 def built_files(last):
-    """Returns the files as they were built; none if that is not known."""
+    """Returns the files that were built; None if unknown."""
     here = os.getcwd()
     if NOTES.exists():
         notes = json.loads(NOTES.read_text())
         if notes["at_ns"] > last_build_ns() and notes["checkout"] == last:
             return notes["files"]
-    # Somebody compiled after the notes were made. The checkout itself still says what; this one needs no telling.
+    # The notes are older than the last build: read the files of the last checkout, unless it is this one.
     return files_of(last) if last and last != here and os.path.isdir(last) else None
 
 
@@ -84,7 +84,7 @@ def main():
         case ["note"]:
             note()
         case ["adopt", *last]:
-            # Status 1: nobody knows what was built.
+            # Status 1: unknown what was built.
             sys.exit(0 if adopt(last[0] if last else "") else 1)
         case _:
             sys.exit(__doc__)

@@ -1,5 +1,5 @@
-//! The composition root: the one place where concrete types meet. `parts` are built once, `frontends` of them; then the port
-//! opens.
+//! The composition root: the only place that knows all concrete types. Builds `parts` once,
+//! `frontends` from them, and then opens the port.
 
 mod admin;
 mod background;
@@ -14,6 +14,7 @@ mod museum;
 mod own_address;
 mod parts;
 mod probing;
+pub mod service_check;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,11 +48,11 @@ use crate::{engines, http, self_signed};
 
 pub use self::data_folder::upgrade_store;
 
-/// Shutdown time after which read-only requests are no longer waited for: if the requests with side
-/// effects took this long to end, the server stops without waiting for the rest.
+/// Shutdown time after which the server no longer waits for read-only requests: if requests with
+/// side effects took at least this long to end, it stops without waiting for the rest.
 const WAITED_ENOUGH: Duration = Duration::from_secs(1);
 
-/// Longest wait at shutdown for the store to write its data.
+/// Maximum wait at shutdown for the store to write its data.
 const STORE_CLOSES: Duration = Duration::from_secs(1);
 
 /// Running server.
@@ -62,7 +63,7 @@ pub struct Running {
     supervisor: Supervisor,
     /// Connection slots of devices and of text clients.
     connection_slots: [Slots; 2],
-    /// Running requests with side effects, and the server's shutdown token.
+    /// Requests with side effects in progress, and the server's shutdown token.
     tasks: Tasks,
     /// Background tasks, aborted when serving ends.
     background: Vec<tokio::task::JoinHandle<()>>,
@@ -129,7 +130,7 @@ fn join_cluster(parts: &Parts<'_>, frontends: &Frontends) {
     );
 }
 
-/// Returns the files of the certificate; makes them where the server is to sign its own.
+/// Returns the certificate files; creates them if the server signs its own certificate.
 fn certificate_files(config: &Config) -> anyhow::Result<TlsConfig> {
     if config.tls.has_certificate() || !config.tls.self_signed {
         return Ok(config.tls.clone());
@@ -139,7 +140,7 @@ fn certificate_files(config: &Config) -> anyhow::Result<TlsConfig> {
     self_signed::ensure(&config.server.data_dir, &names).context("`tls.self_signed`")
 }
 
-/// Returns a function for the local date and time to the minute, in the format for the model.
+/// Returns a function for the local date and time to the minute, in the format used in prompts.
 fn local_time(config: &Config) -> LocalTime {
     let zone = config.time_zone();
     Arc::new(move || {
@@ -147,15 +148,14 @@ fn local_time(config: &Config) -> LocalTime {
     })
 }
 
-/// Returns the settings of the language model. The embedded one always prefetches, because it
-/// keeps its prompts in a cache.
+/// Returns the settings of the language model. The embedded model always prefetches, because it caches its prompts.
 fn llm(config: &Config) -> LlmSettings {
     let prefetch = config.llm.prefetch || engines::uses_embedded_llm(config);
     LlmSettings { prefetch, ..config.llm.clone() }
 }
 
-/// Returns the settings of the actors. The embedded model writes worse text when asked for an
-/// emotion: it is not asked for one.
+/// Returns the settings of the actors. The embedded model writes worse text if asked for an
+/// emotion, so it is not asked for one.
 fn settings(config: &Config) -> PipelineSettings {
     let mut settings = config.pipeline();
     if engines::uses_embedded_llm(config) {
@@ -181,7 +181,7 @@ impl Running {
         self.supervisor.states()
     }
 
-    /// Returns the marks of the threads that serve.
+    /// Returns the liveness marks of the serving threads.
     pub fn liveness(&self) -> Liveness {
         self.liveness.clone()
     }
@@ -204,7 +204,7 @@ impl Running {
             tokio::time::timeout(STORE_CLOSES, self.records.usage.save()).await,
             Ok(Ok(()))
         ) {
-            tracing::warn!("what was used in the last seconds was not stored");
+            tracing::warn!("the usage of the last seconds was not stored");
         }
         self.background.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::join!(self.supervisor.stop(), self.tools.stop(), self.cluster.stop());
@@ -219,9 +219,9 @@ impl Running {
     }
 }
 
-/// Waits for the shutdown, then for the end of all connections and of the requests with side
-/// effects, with time limits. Connections end by their own tokens and release their slots. Requests
-/// with side effects must end before their threads do.
+/// Waits for the shutdown, then for all connections and all requests with side effects to end, with
+/// time limits. Connections end by their own tokens and release their slots. Requests with side
+/// effects must end before their threads do.
 async fn end(handle: ServerHandle, connection_slots: [Slots; 2], tasks: Tasks) {
     tasks.process().cancelled().await;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Embedded engines that run beside the server: those whose address the configuration refers to; and
+//! Embedded engines that run beside the server, if the configuration refers to their addresses; and
 //! the models inside it: turn detector and speaker embedder. Not for running them.
 
 use std::ffi::OsString;
@@ -21,16 +21,16 @@ use crate::config::{Config, LogFormat, ProcessEnv};
 const ASR_MODELS: [&str; 2] = ["whisper-base", "silero-vad"];
 const TTS_MODELS: [&str; 2] = ["piper-en-joe", "kokoro-zh"];
 
-/// Folder of the prompts that the language model keeps, in the data folder.
+/// Folder for the language model's prompt cache, in the data folder.
 const PROMPTS: &str = "prompts";
-/// Longest time for an engine to answer that it is healthy. Its health check runs on a thread of its
-/// own, which competes for the processor with the work of the engine alone.
+/// Maximum time for an engine to answer its health check. The check runs on its own thread and
+/// competes for the CPU only with the engine's work.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
 /// Returns the engines that this configuration needs, with models from `models_dir`.
 ///
 /// # Errors
-/// An engine is needed that this build does not contain, or whose models are missing.
+/// A required engine is not part of this build, or its models are missing.
 pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>> {
     let e = &config.embedded;
     if !e.enabled {
@@ -86,7 +86,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     Ok(engines)
 }
 
-/// Returns the environment variables that make engines log like their server.
+/// Returns the environment variables that give engines the server's log format and level.
 pub fn log_env(config: &Config) -> Vec<(String, String)> {
     let format = match config.log.format {
         LogFormat::Text => "text",
@@ -100,10 +100,10 @@ fn base_args(command: &str, models_dir: &Path) -> Vec<OsString> {
     vec![command.into(), "--with-parent".into(), "--models".into(), models_dir.into()]
 }
 
-/// Returns the turn detector that the configuration names; `None` without one, or where its model is not there.
+/// Returns the configured turn detector; `None` if none is configured or its model is missing.
 ///
 /// # Errors
-/// The catalogue does not know the model, or the system gives no thread.
+/// The catalogue does not contain the model, or no thread can be started.
 pub fn turn_detector(config: &Config) -> anyhow::Result<Option<Arc<dyn TurnDetector>>> {
     let settings = &config.turn_detection;
     let without = "silence alone ends a turn";
@@ -113,21 +113,21 @@ pub fn turn_detector(config: &Config) -> anyhow::Result<Option<Arc<dyn TurnDetec
     Ok(Some(Arc::new(hearken_turn_detector::Worker::start(file, settings.cpu_percent)?)))
 }
 
-/// Returns the speaker embedder that the configuration names; `None` without one, or where its model is not there.
+/// Returns the configured speaker embedder; `None` if none is configured or its model is missing.
 ///
 /// # Errors
-/// The catalogue does not know the model, or the system gives no thread.
+/// The catalogue does not contain the model, or no thread can be started.
 pub fn speaker_embedder(config: &Config) -> anyhow::Result<Option<Arc<dyn SpeakerEmbedder>>> {
     let settings = &config.speakers;
-    let without = "nobody is recognised by voice";
+    let without = "people are not recognised by voice";
     let Some(file) = model_file(config, "speakers.model", &settings.model, without)? else {
         return Ok(None);
     };
     Ok(Some(Arc::new(hearken_speaker_embedder::Worker::start(file, settings.cpu_percent)?)))
 }
 
-/// Returns the file of a model that this key names and the server itself loads; `None` without a name, or where the
-/// model is not there, with what that means in the log.
+/// Returns the file of the model that this key names and the server itself loads. Returns `None`
+/// without a name, or if the model is missing; the log then states the consequence.
 fn model_file(
     config: &Config,
     key: &'static str,
@@ -159,7 +159,7 @@ fn push(args: &mut Vec<OsString>, name: &str, value: impl ToString) {
 /// Name of the program with the engines.
 const PROGRAM: &str = "hearken-engines";
 
-/// Returns the path of the program with the engines: beside the running one, else the first on `PATH`.
+/// Returns the path of the program with the engines: next to the running one, else the first on `PATH`.
 pub fn program() -> Option<PathBuf> {
     programs::find(PROGRAM)
 }
@@ -193,7 +193,15 @@ fn points_at_engine(url: &String, more: &[String], address: SocketAddr) -> bool 
     std::iter::once(url).chain(more).any(|url| points_at(url, address))
 }
 
-/// Returns true if the embedded language model is the first one that answers.
+/// Returns the address of the embedded engine at which this URL points, if it points at one that the
+/// server would start.
+pub fn behind(config: &Config, url: &str) -> Option<SocketAddr> {
+    let e = &config.embedded;
+    let all = [e.asr_listen, e.tts_listen, e.llm_listen];
+    all.into_iter().find(|address| e.enabled && points_at(url, *address))
+}
+
+/// Returns true if the embedded language model is the first choice.
 pub fn uses_embedded_llm(config: &Config) -> bool {
     config.embedded.enabled && points_at(&config.llm.base_url, config.embedded.llm_listen)
 }
@@ -220,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_engine_is_needed_only_where_its_address_is_pointed_at() {
+    fn an_engine_is_needed_only_if_a_url_points_at_its_address() {
         let address = SocketAddr::from(([127, 0, 0, 1], 9200));
         for url in ["ws://127.0.0.1:9200", "ws://localhost:9200/", "ws://127.0.0.1:9200/asr"] {
             assert!(points_at(url, address), "{url}");
@@ -231,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_turn_detector_is_the_one_that_is_configured_and_there() {
+    fn the_turn_detector_is_the_configured_one_if_its_model_exists() {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::default();
         config.embedded.models_dir = folder.path().to_owned();
@@ -247,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn no_engine_is_needed_when_all_urls_lead_elsewhere() {
+    fn no_engine_is_needed_if_all_urls_point_elsewhere() {
         let mut config = Config::default();
         config.asr.url = "ws://10.0.0.1:9200".into();
         config.tts.url = "https://api.example.com/v1".into();

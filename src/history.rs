@@ -1,5 +1,5 @@
-//! History of conversations: stores turns that have ended, deletes those that are too old or too many, and those that
-//! people want to be deleted. Not for its routes, nor for its SQL.
+//! History of conversations: stores ended turns, deletes those beyond the limits of age and number,
+//! and those that users delete. Not for its routes, nor for its SQL.
 
 pub mod recording;
 pub mod sound;
@@ -21,21 +21,21 @@ use tokio_util::sync::CancellationToken;
 use crate::config::HistoryConfig;
 use crate::turn_json::Timing;
 
-/// Turns that were lost because the store was down or too slow.
+/// Counter of turns that were lost because the store was down or too slow.
 pub const LOST: &str = "hearken_history_lost_total";
-/// Turns that wait to be stored.
+/// Maximum number of turns waiting to be stored.
 const WAITING: usize = 256;
-/// Wait before the store is tried again.
+/// Wait before the next attempt to store a turn.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// Longest time in which a turn is tried to be stored.
+/// Maximum time spent retrying to store a turn.
 const TRIED_FOR: Duration = Duration::from_secs(30);
-/// Time between two looks at what other instances have deleted.
+/// Polling interval for deletions by other instances.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
-/// Longest difference between the clocks of instances.
+/// Maximum difference between the clocks of instances.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
-/// Longest id of a turn, a device or a session.
+/// Maximum length of the id of a turn, a device or a session.
 const MAX_NAME_BYTES: usize = 256;
-/// Time between two looks at what is too old or too much.
+/// Interval at which the limits of age, number and size are enforced.
 const TRIM_EVERY: Duration = Duration::from_mins(10);
 
 /// History of this server. Clones share it.
@@ -45,20 +45,20 @@ pub struct History {
     settings: Reloadable<HistoryConfig>,
     journal: TurnJournal,
     calls: CallLog,
-    /// Turns that wait to be stored.
+    /// Turns waiting to be stored.
     turns: Arc<Mutex<mpsc::Receiver<(TracedTurn, TracedSound)>>>,
 }
 
 impl History {
-    /// Creates the history of the turns of this journal. What is deleted of it is dropped from the journal and from the log
-    /// of calls, too.
+    /// Creates the history of this journal's turns. Deleted turns are also removed from the journal
+    /// and from the call log.
     pub fn new(
         store: Arc<dyn HistoryStore>,
         settings: HistoryConfig,
         journal: TurnJournal,
         calls: CallLog,
     ) -> Self {
-        describe_counter!(LOST, "turns that the history lost");
+        describe_counter!(LOST, "turns that could not be stored in the history");
         counter!(LOST).increment(0);
         journal.set_keep(settings.keep);
         let (ended, turns) = mpsc::channel(WAITING);
@@ -73,18 +73,18 @@ impl History {
         &*self.store
     }
 
-    /// Returns the settings as they are now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<HistoryConfig> {
         self.settings.get()
     }
 
-    /// Replaces the settings: for turns that end from now on, and for what is kept at the next look.
+    /// Replaces the settings: for turns that end from now on, and for stored turns at the next trim.
     pub fn change(&self, settings: HistoryConfig) {
         self.journal.set_keep(settings.keep);
         self.settings.set(settings);
     }
 
-    /// Stores turns that end, until the server ends.
+    /// Stores turns as they end, until the server ends.
     pub async fn run(self, process: CancellationToken) {
         let mut turns = self.turns.lock().await;
         while let Some(Some((turn, sound))) = process.run_until_cancelled(turns.recv()).await {
@@ -92,7 +92,7 @@ impl History {
         }
     }
 
-    /// Stores the turns that still wait when all connections have ended.
+    /// Stores the turns that are still waiting after all connections have ended.
     pub async fn store_rest(&self, process: &CancellationToken) {
         let mut turns = self.turns.lock().await;
         while let Ok((turn, sound)) = turns.try_recv() {
@@ -100,7 +100,7 @@ impl History {
         }
     }
 
-    /// Stores a turn; tries again for a while if the store fails, unless the server ends.
+    /// Stores a turn; retries for a while if the store fails, unless the server ends.
     async fn keep(&self, turn: TracedTurn, sound: TracedSound, process: &CancellationToken) {
         let timing = serde_json::to_string(&Timing::from(&turn)).unwrap_or_default();
         let kept = HistoryTurn {
@@ -133,12 +133,12 @@ impl History {
         }
     }
 
-    /// Deletes this part, at once and for good. Returns the number of turns.
+    /// Deletes this part permanently. Returns the number of deleted turns.
     ///
     /// # Errors
-    /// The store failed. A part may be deleted.
+    /// The store failed. Some of the turns may be deleted.
     pub async fn delete(&self, part: &HistoryPart) -> Result<u64, StoreError> {
-        // What nothing can be called by is not noted for the other instances.
+        // A name that no turn or client can have is not passed on to the other instances.
         if let HistoryPart::Turn(name) | HistoryPart::Client(name) = part
             && name.len() > MAX_NAME_BYTES
         {
@@ -153,24 +153,24 @@ impl History {
                 break;
             }
         }
-        // It does not know whose its calls were.
+        // The call log does not know whose calls it holds, so all of them are deleted.
         if is_said(part) && (in_journal || deleted > 0) {
             self.calls.forget(Timestamp::now());
         }
         Ok(deleted)
     }
 
-    /// Removes what other instances have deleted from the journal of this one, soon after. Never returns.
+    /// Removes turns that other instances have deleted from this instance's journal. Never returns.
     pub async fn follow_deletions(self) {
         let mut seen = Timestamp::now();
         let mut ticks = interval(FOLLOW_EVERY);
         loop {
             ticks.tick().await;
-            // The clocks of the instances differ a little.
+            // The clocks of the instances differ slightly.
             let after = seen.saturating_sub(CLOCKS_DIFFER).unwrap_or(Timestamp::MIN);
             let Ok(deletions) = self.store.deletions_after(after).await else { continue };
             for (part, until) in deletions {
-                // A clock that is ahead must not hide what comes next.
+                // A clock that is ahead must not hide later deletions.
                 seen = seen.max(until.min(Timestamp::now()));
                 self.journal.forget(|turn| turn.began <= until && is_of(turn, &part));
                 self.calls.forget(until);
@@ -178,7 +178,7 @@ impl History {
         }
     }
 
-    /// Deletes what is too old or too much, now and then. Never returns.
+    /// Enforces the limits of age, number and size periodically. Never returns.
     pub async fn keep_trimming(self) {
         let mut ticks = interval(TRIM_EVERY);
         loop {
@@ -191,7 +191,7 @@ impl History {
         }
     }
 
-    /// Deletes what is too old or too much at this time. Returns the number of turns that were deleted.
+    /// Enforces the limits at this time. Returns the number of deleted turns.
     async fn trim(&self, now: Timestamp) -> Result<u64, StoreError> {
         let settings = self.settings();
         let mut deleted = 0;
@@ -207,12 +207,12 @@ impl History {
     }
 }
 
-/// Reports whether a part is one that people delete, and not what is too old or too much.
+/// Returns true if users delete such a part; false for parts that the limits delete.
 fn is_said(part: &HistoryPart) -> bool {
     matches!(part, HistoryPart::All | HistoryPart::Client(_) | HistoryPart::Turn(_))
 }
 
-/// Reports whether a turn belongs to a part that people have deleted.
+/// Returns true if a turn belongs to a part that a user has deleted.
 fn is_of(turn: &TracedTurn, part: &HistoryPart) -> bool {
     match part {
         HistoryPart::All => true,

@@ -1,4 +1,4 @@
-//! The server: configuration, HTTP, who may ask, commands, and the composition of all crates.
+//! The server: configuration, HTTP, access control, commands, and the composition of all crates.
 //!
 //! Reading order: [`config`], [`app`], [`http`], [`auth`], [`admin`], [`commands`].
 

@@ -1,5 +1,5 @@
-//! Whether the worker threads still run: each of them marks that it does, again and again. Not for
-//! what the server answers, nor for the services behind it.
+//! Liveness of the worker threads: each sets a mark periodically. Not for the health of the
+//! server's responses and services.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use actix_web::rt;
 
-/// Interval at which a thread marks that it runs.
+/// Interval at which a thread sets its mark.
 const MARKS_EVERY: Duration = Duration::from_millis(500);
 
-/// The marks of all worker threads. Clones share them.
+/// Marks of all worker threads. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Liveness(Arc<Mutex<Vec<Weak<AtomicBool>>>>);
 
 impl Liveness {
-    /// Begins to mark for this thread, which runs a local executor, until the thread ends.
+    /// Starts to set the mark of this thread, which runs a local executor, until the thread ends.
     pub fn begin(&self) {
         let mark = Arc::new(AtomicBool::new(true));
         self.marks().push(Arc::downgrade(&mark));
@@ -28,12 +28,11 @@ impl Liveness {
         });
     }
 
-    /// Returns true if each thread has marked since the last call. A thread that has ended is not
-    /// missed.
+    /// Returns true if each thread has set its mark since the last call. Threads that have ended do not count.
     pub fn all_marked(&self) -> bool {
         let mut marks = self.marks();
         marks.retain(|mark| mark.strong_count() > 0);
-        // Every mark is taken, also behind a missing one.
+        // Resets every mark, also after a missing one.
         let missing =
             marks.iter().filter_map(Weak::upgrade).filter(|m| !m.swap(false, Ordering::Relaxed));
         missing.count() == 0
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_is_held_up_is_missed_and_one_that_has_ended_is_not() {
+    fn a_blocked_thread_is_reported_and_an_ended_one_is_not() {
         let liveness = Liveness::default();
         let local = tokio::task::LocalSet::new();
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hearken::commands::{
-    convert, devices, other_program, password, people, replay, serve, store, token, tools,
+    config, convert, devices, other_program, password, people, replay, serve, store, token, tools,
 };
 use hearken::config::ProcessEnv;
 use hearken::config::env::models_dir;
@@ -50,6 +50,7 @@ enum Command {
     #[command(hide = true, alias = "doubles")]
     MockServices(other_program::Args),
     Convert(convert::ConvertArgs),
+    Config(config::Args),
     Models(models::Args),
     Devices(devices::Args),
     #[command(visible_alias = "init")]
@@ -92,6 +93,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::MockServices(args) => match other_program::dev("mock-services", args)? {},
         Command::StateServer(args) => match other_program::dev("state-server", args)? {},
         Command::Convert(args) => convert::run(args).await,
+        Command::Config(args) => config::run(args, &ProcessEnv).await,
         Command::Devices(args) => devices::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::People(args) => people::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Password(args) => {

@@ -1,11 +1,11 @@
 //! Recorder of sessions to files while they run (`serve --record DIR`), in the format of
 //! [`hearken_proto::recording`]. Not for reading them.
 //!
-//! - Sessions never wait for the disk: a bounded queue lies between. Frames that find it full are
-//!   dropped and counted, with one warning per connection.
-//! - Files are for their owner only, and hold no tokens, such as those for cameras' pictures.
-//! - One thread writes all files; it ends when the recorder is dropped. A file is closed a second
-//!   or two after its sink was dropped: no message announces that, because the queue may be full.
+//! - Sessions never wait for the disk: frames go through a bounded queue. Frames that find it full
+//!   are dropped and counted, with one warning per connection.
+//! - Files are readable by their owner only, and contain no tokens, such as those for cameras' pictures.
+//! - One thread writes all files; it ends when the recorder is dropped. A file is closed one or two
+//!   seconds after its sink was dropped: no message announces that, because the queue may be full.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,18 +26,16 @@ use hearken_proto::recording::{Content, Frame, Header};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// Capacity of the queue to the disk, in frames: about eight seconds of 20 devices in full
-/// conversation.
+/// Capacity of the queue to the disk, in frames: about eight seconds of 20 devices in full conversation.
 const QUEUE_FRAMES: usize = 8_192;
-/// Maximum number of frames kept until both hellos are known; beyond that, the header is written
-/// without them.
+/// Maximum number of frames held until both hellos have arrived; after that, the header is written without them.
 const MAX_HELD: usize = 64;
-/// Ending of the files' names.
+/// Extension of the files' names.
 const EXTENSION: &str = ".jsonl";
 /// Idle time after which files are flushed, and interval at which files without a sink are closed.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// Properties of a connection at the beginning of its recording.
+/// Properties of a connection for the header of its recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordingMeta {
     /// `Device-Id` of the handshake, if any.
@@ -104,7 +102,7 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// Waits until everything is written to the disk. Sinks that still exist record no further.
+    /// Waits until everything is written to the disk. Sinks that still exist stop recording.
     fn drop(&mut self) {
         // Fails only if the thread has already ended.
         self.queue.send(WriterMessage::End).ok();
@@ -137,7 +135,7 @@ struct FileSink {
     queue: Option<SyncSender<WriterMessage>>,
     begin: Option<Instant>,
     opening: Option<PendingHeader>,
-    /// Reference that keeps the file open.
+    /// The writer closes the file once this is dropped.
     alive: Arc<()>,
     lossy: bool,
 }
@@ -150,8 +148,7 @@ struct PendingHeader {
 }
 
 impl PendingHeader {
-    /// Copies framing and audio formats from a hello to the header. Returns true once both hellos
-    /// are known.
+    /// Copies framing and audio formats from a hello to the header. Returns true once both hellos have arrived.
     fn learn(&mut self, content: &Content) -> bool {
         match content {
             Content::Up(json) if json["type"] == "hello" => {
@@ -173,7 +170,7 @@ impl PendingHeader {
 }
 
 impl FileSink {
-    /// Starts the file with the header as known now.
+    /// Opens the file with the current header.
     fn open(&mut self) {
         let Some(PendingHeader { path, header, held }) = self.opening.take() else { return };
         let sink = Arc::downgrade(&self.alive);
@@ -288,8 +285,7 @@ impl Writer {
         goes_on
     }
 
-    /// Writes one message. A file that fails is logged once and abandoned. Returns false at the
-    /// end.
+    /// Writes one message. A file that fails is logged once and abandoned. Returns false at the end.
     fn write(&mut self, line: WriterMessage) -> bool {
         match line {
             WriterMessage::Open { id, path, header, sink } => {
@@ -375,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_tells_what_the_hellos_said() {
+    fn the_header_contains_the_parameters_of_both_hellos() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::new(folder.path()).unwrap();
         let mut sink = recorder.sink(meta(None));
@@ -391,11 +387,11 @@ mod tests {
         let header = &recording.header;
         assert_eq!((header.framing, header.uplink.frame_duration), (2, 20));
         assert_eq!(header.downlink, AudioParams::opus(16_000, 60));
-        assert_eq!(recording.frames.len(), 4, "nothing is lost while the hellos are waited for");
+        assert_eq!(recording.frames.len(), 4, "no frame before the hellos is lost");
     }
 
     #[test]
-    fn a_file_is_closed_though_the_disk_was_too_slow_for_its_end() {
+    fn a_file_is_closed_even_if_the_queue_was_full_at_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let (queue, lines) = sync_channel(3);
         let recorder = Recorder::new(folder.path()).unwrap();
@@ -404,7 +400,7 @@ mod tests {
         sink.queue = Some(queue);
         sink.open();
         assert!(writer.take(&lines) && writer.close_left(&lines));
-        assert_eq!(writer.files.len(), 1, "its tap is there");
+        assert_eq!(writer.files.len(), 1, "its sink still exists");
         for packet in 1..=5 {
             sink.frame(RecordedFrame::DownAudio(Bytes::copy_from_slice(&[packet])));
         }
@@ -414,11 +410,11 @@ mod tests {
         assert!(writer.files.is_empty());
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let recording = Recording::parse(&fs::read_to_string(file).unwrap()).unwrap();
-        assert_eq!(recording.frames.len(), 3, "what waited is there");
+        assert_eq!(recording.frames.len(), 3, "queued frames are written");
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_an_error() {
+    fn a_folder_that_cannot_be_created_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();

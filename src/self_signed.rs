@@ -1,5 +1,6 @@
-//! Certificate that the server signs itself, for browsers near by: it lies in the data folder, and is made anew before it
-//! ends or when the server has another name. Not for its use, which is that of any certificate.
+//! Certificate that the server signs itself, for browsers on the local network: stored in the data
+//! folder, and renewed before it expires or if the server's names change. Not for its use, which is
+//! that of any certificate.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -12,16 +13,16 @@ use time::OffsetDateTime;
 
 use crate::config::TlsConfig;
 
-/// Files in the data folder: the certificate, its key, and for which names until when they are.
+/// Files in the data folder: the certificate, its key, and the names and expiry for which they were created.
 const CERTIFICATE: &str = "tls_certificate.pem";
 const KEY: &str = "tls_key.pem";
 const MADE_FOR: &str = "tls_made_for";
-/// Browsers accept no longer ones.
+/// Validity of a certificate; browsers accept no longer ones.
 const VALID: SignedDuration = SignedDuration::from_hours(24 * 397);
-/// A certificate that is valid for less than this is made anew.
+/// Remaining validity below which a certificate is renewed.
 const RENEWED: SignedDuration = SignedDuration::from_hours(24 * 30);
 
-/// Returns the names under which this machine is reached: its own, and those of its addresses.
+/// Returns the names of this machine: its host name, its addresses, and the configured ones.
 pub(crate) fn names(configured: &[String], address: IpAddr) -> Vec<String> {
     let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".into(), "::1".into()];
@@ -35,10 +36,10 @@ pub(crate) fn names(configured: &[String], address: IpAddr) -> Vec<String> {
     names
 }
 
-/// Makes the certificate for these names, unless a good one is there; returns its files.
+/// Creates the certificate for these names, unless a valid one exists; returns its files.
 ///
 /// # Errors
-/// A name cannot stand in a certificate, or the files cannot be written.
+/// A name cannot be used in a certificate, or the files cannot be written.
 pub(crate) fn ensure(data_dir: &Path, names: &[String]) -> anyhow::Result<TlsConfig> {
     let file = |name: &str| data_dir.join(name);
     let files =
@@ -62,7 +63,7 @@ pub(crate) fn ensure(data_dir: &Path, names: &[String]) -> anyhow::Result<TlsCon
     Ok(files)
 }
 
-/// Reports whether a certificate of which this was noted is for these names, and for long enough.
+/// Returns true if a certificate with this note is for these names, and valid for long enough.
 fn is_good(made_for: &str, names: &[String], now: Timestamp) -> bool {
     let Some((until, noted)) = made_for.split_once('\n') else { return false };
     let lasts = until.parse::<Timestamp>().is_ok_and(|until| until.duration_since(now) > RENEWED);
@@ -71,11 +72,11 @@ fn is_good(made_for: &str, names: &[String], now: Timestamp) -> bool {
 
 fn signed(names: &[String], from: Timestamp, until: Timestamp) -> anyhow::Result<(String, String)> {
     let mut params = CertificateParams::new(names)
-        .context("a name of `http.host_names` cannot stand in a certificate")?;
+        .context("a name of `http.host_names` cannot be used in a certificate")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Hearken");
     let date = |at: Timestamp| OffsetDateTime::from_unix_timestamp(at.as_second());
-    // Clocks of others may be behind.
+    // Clocks of clients may be behind.
     params.not_before = date(from - SignedDuration::from_hours(24))?;
     params.not_after = date(until)?;
     let key = KeyPair::generate()?;
@@ -83,7 +84,7 @@ fn signed(names: &[String], from: Timestamp, until: Timestamp) -> anyhow::Result
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// Writes a file for its owner only, in place of one that is there.
+/// Writes a file that only its owner can read, in place of an existing one.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_kept_while_it_is_good_and_made_anew_for_other_names() {
+    fn a_certificate_is_reused_while_valid_and_renewed_for_other_names() {
         let folder = tempfile::tempdir().unwrap();
         let read = |files: &TlsConfig| std::fs::read(&files.certificate).unwrap();
         let names = names(&["voice.example".into()], "192.0.2.7".parse().unwrap());
@@ -110,14 +111,14 @@ mod tests {
         crate::tls::Certificate::load(&first).unwrap().unwrap();
         let others = vec!["localhost".to_owned()];
         assert_ne!(read(&ensure(folder.path(), &others).unwrap()), kept);
-        // What a crash between two files leaves behind is not used.
+        // Files from a run that crashed between two writes are not used.
         std::fs::write(folder.path().join(MADE_FOR), "").unwrap();
         let before = read(&first);
         assert_ne!(read(&ensure(folder.path(), &others).unwrap()), before);
     }
 
     #[test]
-    fn a_certificate_that_ends_soon_is_made_anew() {
+    fn a_certificate_that_expires_soon_is_renewed() {
         let names = ["localhost".to_owned()];
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let noted =

@@ -1,6 +1,6 @@
-//! What the service manager that started the server is told (`sd_notify(3)` of systemd): when it is
-//! ready, that its threads still run, and when it stops. Says nothing where no manager listens. Not
-//! for what others ask: that is `/healthz` and `/readyz`.
+//! Notifications to the service manager that started the server (`sd_notify(3)` of systemd): ready,
+//! alive, stopping. Sends nothing without a manager. Not for other clients: see `/healthz` and
+//! `/readyz`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::liveness::Liveness;
 
-/// Tells what happens to the server, from the time that it listens until `process` is cancelled.
+/// Notifies the manager that the server is ready, alive and stopping, until `process` is cancelled.
 pub async fn tell(liveness: Liveness, process: CancellationToken) {
     send(NotifyState::Ready);
     if let Some(within) = sd_notify::watchdog_enabled() {
@@ -20,8 +20,8 @@ pub async fn tell(liveness: Liveness, process: CancellationToken) {
     send(NotifyState::Stopping);
 }
 
-/// Tells that the server runs, as long as all of its threads do. The manager waits `within` for the
-/// next word and then kills and restarts the server.
+/// Sends watchdog notifications while all threads run. Without one for `within`, the manager kills
+/// and restarts the server.
 async fn keep_alive(liveness: &Liveness, within: Duration) {
     let mut ticks = tokio::time::interval(within / 3);
     loop {
@@ -30,7 +30,7 @@ async fn keep_alive(liveness: &Liveness, within: Duration) {
             send(NotifyState::Watchdog);
         } else {
             tracing::error!(
-                "a thread does not run any more; the service manager is not told that all is well"
+                "a thread has stopped responding: withholding the watchdog notification"
             );
         }
     }
@@ -38,6 +38,6 @@ async fn keep_alive(liveness: &Liveness, within: Duration) {
 
 fn send(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "cannot tell the service manager");
+        tracing::warn!(%error, "cannot notify the service manager");
     }
 }

@@ -1,5 +1,5 @@
-//! Tries each service of a spoken turn alone, and measures it: a sentence is spoken, recognised or answered. Not for whether the
-//! services are up: that is known from what they were last asked.
+//! Tests of the services of a spoken turn: each speaks, recognises or answers one sentence, and is
+//! timed. Not for the health of the services, which is known from their last requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,31 +18,32 @@ use tokio::time::{Instant, timeout};
 
 use crate::history::trial::{TrialError, Trials};
 
-/// Longest time of a test.
+/// Maximum duration of a test.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Longest sound of a synthesiser that is read.
+/// Maximum length of synthesised speech that is read.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Length of the pieces in which the recogniser gets its sound.
+/// Length of the chunks sent to the recogniser.
 const PIECE: Duration = Duration::from_millis(60);
 
-/// A test of a service.
+/// Test of one service.
 #[derive(Debug)]
 pub enum ServiceTest {
-    /// The recogniser gets this recording at 16 kHz, or what the synthesiser speaks, whose time is not counted.
+    /// The recogniser transcribes this recording (16 kHz, mono), or else synthesised speech; the
+    /// time for synthesis does not count.
     Asr(Option<Vec<i16>>),
-    /// The model answers a question of ours.
+    /// The model answers a fixed question.
     Llm,
-    /// The synthesiser speaks.
+    /// The synthesiser speaks a text.
     Tts {
-        /// What it speaks, or a sentence of ours.
+        /// Text to speak; `None` for a fixed sentence.
         text: Option<String>,
-        /// Name of its voice; empty for the configured one.
+        /// Name of the voice; empty for the configured one.
         voice: String,
     },
 }
 
 impl ServiceTest {
-    /// Returns the service that is tested.
+    /// Returns the tested service.
     pub fn service(&self) -> TurnService {
         match self {
             Self::Asr(_) => TurnService::Asr,
@@ -52,32 +53,32 @@ impl ServiceTest {
     }
 }
 
-/// What a test has found.
+/// Result of a successful test.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Time to the first sound or word, where there is one.
+    /// Time to the first sound or word; `None` for a recogniser.
     pub first: Option<Duration>,
-    /// What was heard, written or spoken.
+    /// Transcript, answer, or spoken text.
     pub text: String,
-    /// What was spoken.
+    /// Synthesised speech.
     pub sound: Option<Sound>,
 }
 
-/// Sound, mono.
+/// Mono audio.
 #[derive(Debug)]
 pub struct Sound {
-    /// The samples.
+    /// Samples.
     pub samples: Vec<i16>,
-    /// Samples per second.
+    /// Sample rate, in Hz.
     pub rate_hz: u32,
 }
 
 /// Outcome of a test.
 #[derive(Debug)]
 pub struct Tested {
-    /// What was found; or what failed, for people.
+    /// The result; or a human-readable error.
     pub outcome: Result<Found, String>,
-    /// Time that it took in all.
+    /// Total duration of the test.
     pub total: Duration,
 }
 
@@ -87,9 +88,9 @@ pub struct ServiceTests {
     tts: Arc<dyn Tts>,
     trials: Trials,
     language: Language,
-    /// Number of sentences that were spoken.
+    /// Number of sentences spoken so far.
     spoken: AtomicU32,
-    /// One test runs at a time.
+    /// Allows one test at a time.
     free: Semaphore,
 }
 
@@ -104,7 +105,7 @@ impl ServiceTests {
     /// Tests a service.
     ///
     /// # Errors
-    /// Another test runs.
+    /// Another test is running.
     pub async fn run(&self, test: ServiceTest) -> Result<Tested, TryAcquireError> {
         let _free = self.free.try_acquire()?;
         let mut begun = Instant::now();
@@ -130,7 +131,7 @@ impl ServiceTests {
         Ok(Tested { outcome: outcome.unwrap_or_else(late), total: begun.elapsed() })
     }
 
-    /// Returns a sentence to speak: another each time, since sentences that were spoken are remembered.
+    /// Returns a sentence to speak: a different one each time, because the synthesiser's results are cached.
     fn sentence(&self) -> String {
         let number = self.spoken.fetch_add(1, Ordering::Relaxed) + 1;
         match self.language {
@@ -162,7 +163,7 @@ impl ServiceTests {
         Ok(Found { first, text, sound })
     }
 
-    /// Returns what the synthesiser speaks, as recognisers take it.
+    /// Returns synthesised speech as recognisers expect it: 16 kHz, mono.
     async fn spoken(&self) -> Result<Vec<i16>, String> {
         let spoken = self.speak(Line::new(self.sentence())).await;
         let found =

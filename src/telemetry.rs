@@ -1,4 +1,4 @@
-//! Logging to standard error, and the recorder of metrics. Not for what is logged or counted.
+//! Logging to standard error, and the metrics recorder. Not for what is logged or counted.
 
 mod open_metrics;
 
@@ -26,10 +26,10 @@ type Reload = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Er
 /// Reload function of the running log.
 static RELOAD: OnceLock<Reload> = OnceLock::new();
 
-/// Starts logging for the whole process, with the times of this zone. Further calls change nothing.
+/// Starts logging for the whole process, with times in this zone. Further calls have no effect.
 ///
 /// # Errors
-/// `log.level` cannot be read.
+/// `log.level` cannot be parsed.
 pub fn start(config: &LogConfig, zone: TimeZone) -> anyhow::Result<()> {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter(&config.level)?)
@@ -66,11 +66,10 @@ pub fn changed(level: &str) -> anyhow::Result<impl FnOnce() + Send + use<>> {
     })
 }
 
-/// Bucket bounds of the histograms of counts: entries of a queue.
+/// Bucket bounds of histograms of counts, such as the length of a queue.
 const PLACES: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// Returns the process's metrics; the first call installs the recorder. Values counted before are
-/// lost.
+/// Returns the process's metrics; the first call installs the recorder. Values counted before are lost.
 ///
 /// # Errors
 /// Another recorder has been installed.
@@ -94,8 +93,8 @@ pub fn metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(handle)
 }
 
-/// Runs the upkeep of the metrics periodically, until dropped: unsorted values would otherwise
-/// accumulate between two scrapes. Looks at memory, processor and files of the process, too.
+/// Runs the upkeep of the metrics periodically, until dropped: otherwise, unsorted values would
+/// accumulate between two scrapes. Also measures memory, CPU and open files of the process.
 pub async fn maintain(metrics: PrometheusHandle) {
     let mut ticks = tokio::time::interval(Duration::from_secs(5));
     let process = Collector::default();

@@ -1,5 +1,5 @@
 //! TLS: the implementation that the process uses, and the certificate of the server's port, which
-//! is reloaded when its files change. Not for the certificates of servers to which we connect.
+//! is reloaded when its files change. Not for the certificates of other servers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum TlsError {
         #[source]
         source: io::Error,
     },
-    /// A file contains something else.
+    /// A file contains no certificate, or no key.
     #[error("`{key}`: {} holds no {wanted} in PEM (-----BEGIN ...-----)", file.display())]
     Empty {
         /// Name of the setting.
@@ -44,7 +44,7 @@ pub enum TlsError {
         /// Description of the missing part.
         wanted: &'static str,
     },
-    /// Certificate and key do not match, or are of an unknown kind.
+    /// Certificate and key do not match, or are of an unsupported type.
     #[error("the key in {} cannot be used with the certificate in {}: use the pair that was made together", key.display(), certificate.display())]
     Pair {
         /// Path of the certificate.
@@ -55,7 +55,7 @@ pub enum TlsError {
         #[source]
         source: rustls::Error,
     },
-    /// The TLS implementation cannot serve.
+    /// The TLS implementation cannot be set up.
     #[error("TLS cannot be set up")]
     Setup(#[source] rustls::Error),
 }
@@ -87,7 +87,7 @@ impl Certificate {
 
     /// Returns the TLS configuration of a server with this certificate.
     ///
-    /// # Errors
+    /// The TLS implementation refuses the configuration.
     /// The TLS implementation refuses.
     pub fn server_config(self: &Arc<Self>) -> Result<ServerConfig, TlsError> {
         let versions = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -96,8 +96,8 @@ impl Certificate {
         Ok(versions.with_no_client_auth().with_cert_resolver(Arc::clone(self) as _))
     }
 
-    /// Reloads the files when they change, and on SIGHUP. Never returns. Open connections keep the
-    /// old certificate; an invalid pair changes nothing.
+    /// Reloads the files when they change, and on SIGHUP. Never returns. Open connections continue
+    /// with the old certificate; an invalid pair is ignored.
     pub async fn reload_loop(self: Arc<Self>) {
         let mut told = signal(SignalKind::hangup()).ok();
         let mut ticks = tokio::time::interval(LOOK_EVERY);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named_with_its_remedy() {
+    fn unusable_files_are_reported_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let one = made(folder.path(), "one");
         let other = made(folder.path(), "other");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pair_changes_nothing_and_a_whole_one_is_taken() {
+    fn an_invalid_pair_is_ignored_and_a_valid_one_is_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let one = made(folder.path(), "one");
         let other = made(folder.path(), "other");

@@ -1,6 +1,6 @@
-//! Sends each turn that has ended to an OpenTelemetry collector: one trace, with a span for each stage (OTLP over HTTP,
-//! protobuf; <https://opentelemetry.io/docs/specs/otlp/>). Not for what stands in a turn, nor for its words, which are not
-//! sent.
+//! Exports each ended turn to an OpenTelemetry collector: one trace, with a span for each stage
+//! (OTLP over HTTP, protobuf; <https://opentelemetry.io/docs/specs/otlp/>). Not for the content of
+//! turns; their words are not exported.
 
 use std::time::Duration;
 
@@ -27,15 +27,15 @@ use crate::config::TracesConfig;
 
 /// Path of traces at a collector.
 const PATH: &str = "v1/traces";
-/// Turns that wait to be sent.
+/// Maximum number of turns waiting to be sent.
 const WAITING: usize = 1_024;
-/// Most turns of a request.
+/// Maximum number of turns per request.
 const BATCH: usize = 128;
-/// Time in which turns are gathered for a request.
+/// Time for which turns are batched for a request.
 const GATHER: Duration = Duration::from_secs(1);
 /// Waits before a request is sent again.
 const AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
-/// Longest time for the last request, when the server ends.
+/// Maximum time for the last request, when the server ends.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Exporter of traces.
@@ -53,7 +53,7 @@ impl TraceExporter {
     /// Creates the exporter of this journal's turns; `None` if no collector is configured.
     ///
     /// # Errors
-    /// `traces.otlp_url` is no address of HTTP, or TLS cannot be set up.
+    /// `traces.otlp_url` is not an HTTP address, or TLS cannot be set up.
     pub fn new(config: &TracesConfig, journal: &TurnJournal) -> anyhow::Result<Option<Self>> {
         if config.otlp_url.is_empty() {
             return Ok(None);
@@ -105,7 +105,7 @@ impl TraceExporter {
         }
     }
 
-    /// Sends these turns, again if the collector cannot take them now.
+    /// Sends these turns; retries if the collector is temporarily unable to accept them.
     async fn send(&self, turns: &[TracedTurn]) {
         let body = encoded(turns);
         let mut waits = AGAIN_AFTER.iter();
@@ -113,12 +113,12 @@ impl TraceExporter {
             match self.post(body.clone()).await {
                 Ok(()) => return self.sent.increment(turns.len() as u64),
                 Err(Refused { again: true, why }) if let Some(wait) = waits.next() => {
-                    tracing::debug!(why, ?wait, "sends traces again");
+                    tracing::debug!(why, ?wait, "retrying to send traces");
                     sleep(*wait).await;
                 }
                 Err(Refused { why, .. }) => {
                     self.lost.increment(turns.len() as u64);
-                    tracing::warn!(why, turns = turns.len(), url = %self.url, "the collector did not take traces: see `traces.otlp_url`");
+                    tracing::warn!(why, turns = turns.len(), url = %self.url, "the collector did not accept traces: check `traces.otlp_url`");
                     return;
                 }
             }
@@ -138,24 +138,24 @@ impl TraceExporter {
         if status.is_success() {
             return Ok(());
         }
-        // As the specification says: these alone may work later.
+        // The specification allows a retry for these statuses only.
         let again = matches!(status.as_u16(), 429 | 502 | 503 | 504);
         Err(Refused { again, why: status.to_string() })
     }
 }
 
-/// Why a request failed.
+/// Reason why a request failed.
 struct Refused {
     again: bool,
     why: String,
 }
 
-/// Returns the address of traces at a collector.
+/// Returns the URL for traces at a collector.
 fn address(base: &str) -> anyhow::Result<Url> {
     let mut url: Url = base.parse()?;
     anyhow::ensure!(
         matches!(url.scheme(), "http" | "https"),
-        "it must begin with http:// or https://"
+        "it must start with http:// or https://"
     );
     if !url.path().ends_with(PATH) {
         let path = format!("{}/{PATH}", url.path().trim_end_matches('/'));
@@ -208,7 +208,7 @@ fn spans(turn: &TracedTurn) -> Vec<Span> {
     std::iter::once(whole).chain(stages).collect()
 }
 
-/// Returns a span of these times. Its id follows from that of the turn.
+/// Returns a span of these times. Its id is derived from that of the turn.
 fn span(turn: &TracedTurn, number: u64, start: Duration, end: Duration) -> Span {
     let (_, low) = turn.id.as_u64_pair();
     Span {
@@ -220,7 +220,7 @@ fn span(turn: &TracedTurn, number: u64, start: Duration, end: Duration) -> Span 
     }
 }
 
-/// Returns what is told of a turn.
+/// Returns the attributes of a turn.
 fn about(turn: &TracedTurn) -> Vec<KeyValue> {
     let mut about =
         vec![text("hearken.kind", turn.kind.name()), text("hearken.client", &turn.client)];
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_traces_is_added_where_it_lacks() {
+    fn the_path_of_traces_is_added_if_missing() {
         for (base, expected) in [
             ("http://localhost:4318", "http://localhost:4318/v1/traces"),
             ("http://localhost:4318/", "http://localhost:4318/v1/traces"),

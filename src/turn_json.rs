@@ -1,4 +1,4 @@
-//! A turn as JSON, the same for turns that happen and for those that are kept. Not for asking for them.
+//! A turn as JSON, the same for turns in progress and for stored ones. Not for requesting them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,79 +13,85 @@ use crate::words;
 /// Word of a fixed set.
 type Word = Cow<'static, str>;
 
-/// A turn. Times are milliseconds since it began.
+/// A turn. Times are in milliseconds since its start.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TurnJson {
-    /// Id of the turn, of its trace, and in the log.
+    /// Id of the turn, which is also in the log.
     pub id: String,
-    /// Id of its OpenTelemetry trace: the same number, without hyphens.
+    /// Id of the turn's OpenTelemetry trace: the turn's id without hyphens.
     pub trace_id: String,
-    /// Kind of its client.
+    /// Kind of client.
     #[schema(value_type = words::TurnKind)]
     pub kind: Word,
     /// Id of the device or session.
     pub client: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub began: String,
-    /// What it is doing.
+    /// Current state.
     #[schema(value_type = words::TurnState)]
     pub state: Word,
-    /// What became of it, once it has ended.
+    /// Outcome; null until the turn has ended.
     #[schema(value_type = Option<words::TurnOutcome>, required)]
     pub outcome: Option<Word>,
-    /// What the person said, if that is kept.
+    /// Transcript of the user's words; null if words are not stored.
     #[schema(required)]
     pub heard: Option<String>,
-    /// What was answered, if that is kept.
+    /// Text of the answer; null if words are not stored.
     #[schema(required)]
     pub said: Option<String>,
-    /// When what happened.
+    /// Times of stages and events.
     #[serde(flatten)]
     pub timing: Timing,
 }
 
-/// When what happened in a turn, on which firmware, and what of its answer was cut off.
+/// Times of a turn's stages and events, with its device's firmware and the unspoken remainder of its answer.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Timing {
-    /// Version of its device's firmware, if that is known.
+    /// Firmware version of the device; null if unknown.
     #[schema(required)]
     firmware: Option<String>,
-    /// The end of what was answered that the person did not hear, since it was cut off; null if they heard all, and where
-    /// words are not kept.
+    /// Unspoken remainder of the answer, if it was cut off; null if it was played completely, or if
+    /// words are not stored.
     #[schema(required)]
     cut_off: Option<String>,
-    /// Time from the end of speech, or from the beginning of a text, to the first packet or words.
+    /// Response latency, in milliseconds: from the end of speech, or from the arrival of a text, to
+    /// the first audio packet or word. Null if there was no answer.
     #[schema(required)]
     wait_ms: Option<f64>,
-    /// Times of its stages.
+    /// Stages of the turn.
     spans: Vec<Span>,
-    /// Its moments.
+    /// Events of the turn.
     events: Vec<Event>,
 }
 
-/// Time of a stage.
+/// Time span of a stage.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 struct Span {
+    /// Name of the stage.
     #[schema(value_type = String)]
     name: Word,
+    /// Detail of the stage, such as the name of a tool; null for none.
     #[schema(required)]
     detail: Option<String>,
+    /// Start, in milliseconds since the start of the turn.
     start_ms: f64,
-    /// `null` while it lasts.
+    /// End, in milliseconds since the start of the turn; null while the stage is in progress.
     #[schema(required)]
     end_ms: Option<f64>,
 }
 
-/// Moment of a turn.
+/// Event of a turn.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = TurnEvent)]
 struct Event {
+    /// Name of the event.
     #[schema(value_type = String)]
     name: Word,
+    /// Time, in milliseconds since the start of the turn.
     at_ms: f64,
 }
 
-/// Returns a time in milliseconds, to a hundredth.
+/// Returns a time in milliseconds, rounded to hundredths.
 fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 100_000.0).round() / 100.0
 }
@@ -96,7 +102,8 @@ pub fn trace_id(turn_id: &Uuid) -> String {
 }
 
 impl Timing {
-    /// Returns when the person had finished speaking, in milliseconds; `None` if they did not speak.
+    /// Returns when the user finished speaking, in milliseconds since the start of the turn; `None`
+    /// if they did not speak.
     pub fn speech_end_ms(&self) -> Option<f64> {
         self.spans.iter().find(|span| span.name == Stage::Speech.name())?.end_ms
     }

@@ -1,5 +1,4 @@
-//! What was used on each day: stores the sums of the meter now and then, and tells them. Not for what is counted, nor for
-//! limits.
+//! Daily usage: stores the meter's counts periodically, and reports them. Not for what is counted, nor for limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,37 +12,37 @@ use jiff::{Span, Timestamp};
 use tokio::sync::Mutex;
 use tokio::time::interval;
 
-/// Time between two savings.
+/// Interval at which counts are stored.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
-/// Rows that are stored in one transaction.
+/// Maximum number of rows stored in one transaction.
 const AT_ONCE: usize = 500;
-/// Rows of today that are read from the store.
+/// Maximum number of rows that one query reads from the store.
 const MOST_ROWS: u32 = 20_000;
-/// Devices and roles that are told.
+/// Maximum number of devices, roles and kinds in a report.
 const MOST_TOLD: u32 = 200;
 
-/// Sums of all days, up to now. Clones share them.
+/// Usage of all days, including today. Clones share it.
 #[derive(Clone)]
 pub struct DailyUsage {
     meter: UsageMeter,
     store: Arc<dyn UsageStore>,
-    /// True if other instances add to the same sums.
+    /// True if other instances add to the same rows.
     others: bool,
-    /// Held while sums are on their way to the store. The day of which what is stored was read.
+    /// Held while counts are being stored. Contains the day whose stored rows were last read.
     saving: Arc<Mutex<Option<Date>>>,
 }
 
-/// Sums since a day.
+/// Usage since a day.
 pub struct UsageReport {
     /// Today.
     pub today: Date,
-    /// The first day.
+    /// First day of the report.
     pub from: Date,
-    /// Sums by day, device, role and kind.
+    /// Usage by day, device, role and kind.
     pub groups: [Vec<(String, Used)>; 4],
 }
 
-/// What sums are told by.
+/// Groupings of the report, each with its maximum number of rows.
 const GROUPS: [(UsageGroup, u32); 4] = [
     (UsageGroup::Day, MOST_ROWS),
     (UsageGroup::Device, MOST_TOLD),
@@ -52,7 +51,7 @@ const GROUPS: [(UsageGroup, u32); 4] = [
 ];
 
 impl DailyUsage {
-    /// Creates it; `others` is true if other instances add to the same sums.
+    /// Creates it; `others` is true if other instances add to the same rows.
     pub fn new(meter: UsageMeter, store: Arc<dyn UsageStore>, others: bool) -> Self {
         Self { meter, store, others, saving: Arc::default() }
     }
@@ -62,7 +61,7 @@ impl DailyUsage {
         &self.meter
     }
 
-    /// Saves now and then, and deletes what is too old. Never returns.
+    /// Stores counts periodically, and deletes rows beyond the retention. Never returns.
     pub async fn keep_saving(self) {
         let mut ticks = interval(SAVE_EVERY);
         let mut trimmed = None;
@@ -73,11 +72,11 @@ impl DailyUsage {
             if let Err(error) = &saved
                 && !is_down
             {
-                tracing::warn!(%error, "cannot store what was used; it is kept and tried again");
+                tracing::warn!(%error, "cannot store usage; trying again later");
             }
             is_down = saved.is_err();
             let today = self.meter.today();
-            // At once where the days were changed.
+            // Trims at once if the retention has changed.
             let due = Some((today, self.meter.settings().get().retention_days));
             if !is_down && trimmed != due && self.trim(today).await.is_ok() {
                 trimmed = due;
@@ -85,12 +84,12 @@ impl DailyUsage {
         }
     }
 
-    /// Stores what was counted since the last time, and reads what others have stored of today.
+    /// Stores the counts since the last call, and reads what other instances have stored today.
     ///
     /// # Errors
-    /// The store failed. What was counted is kept.
+    /// The store failed. The counts are not lost.
     pub async fn save(&self) -> Result<(), StoreError> {
-        // Sums on their way to the store would be lost with a request that ends early.
+        // Runs in a task: counts that are being stored would be lost with a cancelled request.
         let saving = tokio::spawn(self.clone().save_whole());
         let failed = |error| StoreError::because(StoreErrorKind::Unusable, error);
         saving.await.map_err(failed)?
@@ -125,11 +124,11 @@ impl DailyUsage {
         }
         let oldest = today.saturating_sub(Span::new().days(days));
         let rows = self.store.delete_usage_before(oldest).await?;
-        tracing::debug!(rows, "deleted old sums of what was used");
+        tracing::debug!(rows, "deleted old usage");
         Ok(())
     }
 
-    /// Returns the sums of the last days, with today.
+    /// Returns the usage of this many days, including today.
     ///
     /// # Errors
     /// The store failed.
@@ -144,7 +143,7 @@ impl DailyUsage {
         Ok(UsageReport { today, from, groups })
     }
 
-    /// Removes the id of a device: what it used stays in the sums.
+    /// Removes the id of a device from its usage; the totals stay.
     ///
     /// # Errors
     /// The store failed.

@@ -1,45 +1,45 @@
-//! Words that answers take from a fixed set which no type with a description has: those of enums of crates that do not know
-//! OpenAPI, and of columns of the store. For the description of the API only: answers are built of the enums themselves, or of
-//! what is stored.
+//! Words of fixed sets in responses for which no described type exists: those of enums in crates
+//! without OpenAPI, and of columns of the store. For the API description only: responses are built
+//! from the enums themselves, or from stored values.
 
 use hearken_ports::ProviderErrorKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 /// State of a service that the server depends on.
-// The crates of these enums stay free of OpenAPI, so their words are here a second time. Decision 0080.
+// The crates of these enums are free of OpenAPI, so their words are repeated here. Decision 0080.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceState {
-    /// It works.
+    /// The service works.
     Ready,
-    /// A part of it failed.
+    /// Part of the service failed.
     Degraded,
-    /// It failed.
+    /// The service failed.
     Down,
 }
 
-/// Why a service does not work.
+/// Reason why a service does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceFailure {
-    /// It refuses the key.
+    /// The service refuses the key.
     Unauthorized,
-    /// It gets too many requests.
+    /// The service receives too many requests.
     RateLimited,
-    /// It refuses requests that another service answers.
+    /// The service refuses requests that another service accepts.
     BadRequest,
-    /// It takes no requests of this length.
+    /// The service refuses requests of this length.
     TooLarge,
-    /// It does not serve this account, or has no such model or address.
+    /// The service does not serve this account, or has no such model or address.
     NotServed,
-    /// It does not answer in time.
+    /// The service does not answer in time.
     Timeout,
-    /// It cannot be reached, or is down or full.
+    /// The service cannot be reached, or is down or full.
     Unavailable,
-    /// It fails by itself (status 500).
+    /// The service has an internal error (status 500).
     Fault,
-    /// It answers what its protocol does not allow.
+    /// The service violates its protocol.
     Protocol,
 }
 
@@ -67,7 +67,7 @@ pub enum EngineState {
     Starting,
     /// Ready.
     Ready,
-    /// Dead, about to be restarted.
+    /// Terminated; about to be restarted.
     Restarting,
 }
 
@@ -77,19 +77,19 @@ pub enum EngineState {
 pub enum RedisState {
     /// Redis answers.
     Ok,
-    /// Redis is lost. This instance works alone.
+    /// Redis does not answer: this instance works alone.
     Lost,
 }
 
-/// What a model may do with a tool.
+/// Policy for a model's calls of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolPolicy {
-    /// Call it at once.
+    /// Called without confirmation.
     Allow,
-    /// Call it after the person has agreed.
+    /// Called after the user has confirmed.
     Ask,
-    /// Nothing: it is not offered.
+    /// Never called: not offered to the model.
     Never,
 }
 
@@ -97,91 +97,91 @@ pub enum ToolPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TurnKind {
-    /// A device.
+    /// Device.
     Voice,
-    /// A client of the LLM gateway.
+    /// Client of the LLM gateway.
     Text,
-    /// An application with a chat session.
+    /// Application with a chat session.
     Chat,
 }
 
-/// What a turn is doing.
+/// State of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TurnState {
-    /// The person speaks.
+    /// The user is speaking.
     Listening,
-    /// They have no answer yet.
+    /// The user waits for an answer.
     Thinking,
-    /// The answer is played, or sent.
+    /// The answer is being played or sent.
     Speaking,
-    /// Nothing more.
+    /// The turn has ended.
     Ended,
 }
 
-/// What became of a turn.
+/// Outcome of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TurnOutcome {
-    /// It was answered.
+    /// The turn was answered.
     Answered,
-    /// Its answer was cut.
+    /// The answer was interrupted.
     Interrupted,
     /// There was nothing to answer.
     Silent,
     /// A stage failed.
     Failed,
-    /// The server had no capacity, or a limit was reached.
+    /// The server was at capacity, or a usage limit was reached.
     Refused,
 }
 
-/// How much is kept of turns.
+/// Content of turns that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// Nothing.
     Off,
-    /// What was said, as text.
+    /// Text.
     Text,
-    /// The sound, too.
+    /// Text and audio.
     Audio,
 }
 
-/// What voice does while an answer is played.
+/// Effect of speech during an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InterruptionManner {
-    /// It pauses the answer until it is known what was said.
+    /// The answer pauses until the words are recognised.
     Pause,
-    /// It ends the answer.
+    /// The answer ends.
     Cut,
 }
 
-/// Whose limit is meant.
+/// Scope of a usage limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitOf {
-    /// That of one device.
+    /// One device.
     Device,
-    /// That of all that have a role, together.
+    /// All devices and people with one role, together.
     Role,
-    /// That of everybody together.
+    /// All clients together.
     Total,
 }
 
-/// What is limited.
+/// Limited quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Limited {
-    /// Tokens read and written.
+    /// Prompt and completion tokens.
     Tokens,
-    /// Seconds of speech, heard and said.
+    /// Seconds of speech, recognised and synthesised.
     Seconds,
-    /// Money.
+    /// Cost.
     Cost,
 }
 
-/// Kind of clients by which use is counted.
+/// Kind of clients in usage records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UsageKind {
@@ -207,9 +207,9 @@ pub enum SourceKind {
     WebSocket,
     /// The server runs it as a child process.
     Stdio,
-    /// It connected to the endpoint.
+    /// It connected to the server's endpoint.
     Endpoint,
-    /// It is this server itself.
+    /// Built into the server.
     Builtin,
 }
 
@@ -222,9 +222,9 @@ pub enum Origin {
     Configuration,
     /// Added over the API.
     Api,
-    /// Connected by itself to the endpoint.
+    /// Connected to the server's endpoint.
     Endpoint,
-    /// Part of this server.
+    /// Built into the server.
     Builtin,
 }
 
@@ -253,7 +253,7 @@ mod tests {
         word
     }
 
-    /// Compares the words of enums of the same name. Does not compile while the server has one that is not described.
+    /// Compares the words of enums of the same name. Does not compile if the server has a word that is not described.
     macro_rules! check {
         ($($of:ident, $word:expr => $($name:ident)*;)*) => {$({
             let described = |real: $of| match real {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_that_are_sent() {
+    fn described_words_are_those_in_responses() {
         check! {
             ServiceState, same => Ready Degraded Down;
             EngineState, same => Starting Ready Restarting;

@@ -1,6 +1,6 @@
-//! Goes a hot path so many times and does nothing else, for `scripts/instructions` to count under
-//! callgrind: `frames uplink|downlink ROUNDS`. Prints how many packets of 60 ms a round has. Without
-//! arguments, as `cargo bench` runs it, it does nothing. Not for times.
+//! Runs a hot path a given number of times and nothing else, for `scripts/instructions` to count
+//! under callgrind: `frames uplink|downlink ROUNDS`. Prints the number of packets of 60 ms in a
+//! round. Without arguments, as `cargo bench` runs it, it does nothing. Not for times.
 #![allow(clippy::print_stdout, reason = "the script reads it")]
 
 use std::hint::black_box;
@@ -9,9 +9,9 @@ use hearken_actors::testkit::paths::{Downlink, Uplink};
 use hearken_audio::resample::Resampler;
 use hearken_audio::{SpeakingSettings, sound};
 
-/// What synthesisers mostly speak at.
+/// Usual sample rate of synthesisers.
 const SYNTHESISED_HZ: u32 = 22_050;
-/// 60 ms of it.
+/// Samples in 60 ms at that rate.
 const PIECE: usize = 1_323;
 
 fn main() {

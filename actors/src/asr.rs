@@ -1,5 +1,5 @@
-//! AsrActor: streams each utterance to the recogniser while it is spoken, and reports the
-//! transcript, and before that speculative transcripts of it. Not for voice activity detection.
+//! AsrActor: streams each utterance to the recogniser while it is spoken, and reports speculative
+//! transcripts and the transcript. Not for voice activity detection.
 
 mod recognition;
 
@@ -23,7 +23,7 @@ use crate::messages::{
 
 pub use self::recognition::RecognitionRules;
 
-/// Longest wait of words for the recognition of what was said before them.
+/// Maximum time that an utterance waits for the recognition of earlier ones.
 const EARLIER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Recipients of the actor's messages.
@@ -32,7 +32,7 @@ pub struct AsrOutputs {
     pub recognised: Recipient<UtteranceRecognised>,
     /// Recipient of speculative transcripts: the `SessionActor`.
     pub speculative_transcripts: Recipient<SpeculativeTranscript>,
-    /// Recipient of words so far: the `DeviceActor`.
+    /// Recipient of partial transcripts: the `DeviceActor`.
     pub partials: Recipient<PartialTranscript>,
 }
 
@@ -46,18 +46,18 @@ pub struct AsrActor {
     last: InOrder,
 }
 
-/// Place of an utterance in the order in which outcomes are reported.
+/// Position of an utterance in the order of outcomes.
 #[derive(Clone, Default)]
 struct InOrder {
-    /// Cancelled once its outcome was reported, or is not wanted any more.
+    /// Cancelled once its outcome was reported, or is no longer needed.
     reported: CancellationToken,
     /// Cancelled when later words have waited long enough for it.
     given_up: CancellationToken,
 }
 
 impl InOrder {
-    /// Waits until the outcome of the utterance before this one is reported. Its recognition is given up after `within`, or
-    /// when this one is given up, too.
+    /// Waits until the outcome of the utterance before this one is reported. Abandons that
+    /// utterance's recognition after `within`, or when this one is abandoned.
     async fn wait_for(&self, before: &Self, within: Option<Duration>) {
         let too_long = async {
             match within {
@@ -77,7 +77,7 @@ impl InOrder {
 }
 
 impl AsrActor {
-    /// Creates an actor that reports outcomes, as `Busy` where `admission` does not admit the turn.
+    /// Creates an actor that reports outcomes, as `Busy` if `admission` does not admit the turn.
     pub fn new(
         connection: CancellationToken,
         asr: Arc<dyn Asr>,
@@ -101,7 +101,7 @@ impl Actor for AsrActor {
         }
     }
 
-    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
+    /// Cancels the connection, even after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.connection.cancel();
     }
@@ -139,7 +139,8 @@ impl Handler<OpenUtterance> for AsrActor {
                     }
                 };
                 turn.trace().end(Stage::Recognition);
-                // A noise, which may be written as a full stop, can wait.
+                // Noise without words, which may be transcribed as a full stop, waits without a
+                // limit.
                 let has_words = outcome
                     .as_ref()
                     .is_ok_and(|transcript| transcript.text.contains(char::is_alphanumeric));
@@ -162,7 +163,7 @@ impl Handler<OpenUtterance> for AsrActor {
     }
 }
 
-/// Turn whose utterance is recognised.
+/// Listener for the turn of an utterance.
 struct TurnListener {
     turn: Turn,
     admission: Admission,
@@ -198,8 +199,8 @@ impl Listener for TurnListener {
     }
 
     fn partial(&self, words: &str) {
-        let told = PartialTranscript { turn: self.turn.id, text: words.to_owned() };
-        // What is lost is in the next one.
-        self.partials.try_send(told).unwrap_or_default();
+        let partial = PartialTranscript { turn: self.turn.id, text: words.to_owned() };
+        // A lost message does not matter: the next one contains all words.
+        self.partials.try_send(partial).unwrap_or_default();
     }
 }

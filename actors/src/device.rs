@@ -41,7 +41,7 @@ pub const LANE_RESERVE: usize = 8;
 /// Actor of one device's socket.
 pub struct DeviceActor {
     connection: DeviceConnection,
-    /// Memory that is kept for the device.
+    /// Memory that is used for the device.
     memory: PeerMemory,
     rules: DeviceRules,
     session_id: SessionId,
@@ -49,7 +49,7 @@ pub struct DeviceActor {
     start_pipeline: Option<StartPipeline>,
     links: Option<PipelineLinks>,
     inbound: Inbound,
-    /// Handshake, timers, microphone and waiting messages of the connection.
+    /// Handshake, timers, microphone and pending messages of the connection.
     state: ConnectionState,
     live: Option<LiveTurn>,
     /// Registration in the device registry, once the actor has an address.
@@ -188,7 +188,8 @@ impl Handler<SpeechStarted> for DeviceActor {
     fn handle(&mut self, started: SpeechStarted, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         let SpeechStarted { turn, forgets } = started;
-        // An order to forget is still on its way among the packets, and covers this utterance, too. Decision 0009.
+        // A `Forget` order is still on its way among the packets, and covers this utterance, too.
+        // Decision 0009.
         if forgets < self.state.forgets {
             return turn.cut();
         }
@@ -240,7 +241,8 @@ impl Handler<PartialTranscript> for DeviceActor {
     fn handle(&mut self, message: PartialTranscript, ctx: &mut Self::Context) {
         let PartialTranscript { turn, text } = message;
         let live = self.live.as_ref().is_some_and(|live| live.turn.id == turn && live.hearing);
-        // Only clients that ask get these: firmware shows each `stt` as what was said. Decision 0065.
+        // Only clients that request partial transcripts get them: firmware shows each `stt` as
+        // final. Decision 0065.
         if self.state.wants_partials && !text.is_empty() && (live || self.interrupts(turn)) {
             self.send(&Downlink::PartialStt { text }, ctx);
         }

@@ -1,5 +1,5 @@
-//! Registry of the devices that are connected now: delivers orders to a device by its id. Sockets
-//! register themselves. Not for the content of orders, nor for devices that are not connected.
+//! Registry of the connected devices: delivers orders to a device by its id. Sockets register
+//! themselves. Not for the content of orders, nor for devices that are not connected.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::messages::DeviceOrder;
 
-/// ConnectedDevice devices by id. Clones share the registry.
+/// Connected devices by id. Clones share the registry.
 #[derive(Clone, Default)]
 pub struct DeviceRegistry(Arc<Mutex<Registrations>>);
 
@@ -31,7 +31,7 @@ struct Entry {
     session_id: SessionId,
     since: Instant,
     orders: Recipient<DeviceOrder>,
-    /// Tools of the device; `None` for one without a pipeline.
+    /// Tools of the device; `None` if it has no pipeline.
     tools: Option<Arc<dyn ToolSource>>,
 }
 
@@ -49,8 +49,8 @@ impl DeviceRegistry {
         registrations.last += 1;
         let number = registrations.last;
         let entry = Entry { number, session_id, since: Instant::now(), orders, tools };
-        // Devices drop TCP without a word and come back: the earlier socket is dead, though it seems open.
-        // Decision 0013.
+        // Devices drop TCP without a Close and reconnect: the earlier socket is dead, although it
+        // seems open. Decision 0013.
         if let Some(before) = registrations.by_id.insert(device_id.clone(), entry) {
             before.orders.do_send(DeviceOrder::Leave(Fault::Replaced));
         }
@@ -61,7 +61,7 @@ impl DeviceRegistry {
     /// Sends an order to a connected device.
     ///
     /// # Errors
-    /// Fails if the device is not connected, or if too many orders wait already.
+    /// Fails if the device is not connected, or if too many orders are waiting.
     pub fn order(&self, device_id: &DeviceId, order: DeviceOrder) -> Result<(), Unreachable> {
         let registrations = self.lock();
         let entry = registrations.by_id.get(device_id).ok_or(Unreachable::NotConnected)?;
@@ -71,7 +71,8 @@ impl DeviceRegistry {
         })
     }
 
-    /// Ends the connection of a device, if it is connected for longer than this: its token was revoked so long ago.
+    /// Ends the connection of a device if it is older than `age`, because its token was revoked
+    /// that long ago.
     pub fn revoke_older(&self, device_id: &DeviceId, age: Duration) {
         let registrations = self.lock();
         if let Some(entry) = registrations.by_id.get(device_id)
@@ -81,7 +82,7 @@ impl DeviceRegistry {
         }
     }
 
-    /// Returns the tools of a connected device, as they are known now.
+    /// Returns the currently known tools of a connected device.
     pub fn tools(&self, device_id: &DeviceId) -> Option<Arc<dyn ToolSource>> {
         self.lock().by_id.get(device_id)?.tools.clone()
     }

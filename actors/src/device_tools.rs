@@ -1,5 +1,5 @@
-//! Tool source of a device that is an MCP server. Not for its socket: see [`link`]. Not for
-//! the time of requests: the host decides it.
+//! Tool source of a device that is an MCP server. Not for its socket: see [`link`]. Not for the
+//! time of requests: the host decides it.
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -34,20 +34,20 @@ const MAX_PAGES: usize = 64;
 /// Name of the source.
 const SOURCE: &str = "device";
 
-/// Maximum memory of the pages of one device's list, about, in bytes. Firmware with 40 tools needs
-/// some 160 KiB.
+/// Approximate memory limit for the pages of one device's list, in bytes. Firmware with 40 tools
+/// needs some 160 KiB.
 const MAX_LIST_WEIGHT: usize = 1 << 20;
-/// Longest cursor of a device's list. A page with a longer one is the last.
+/// Maximum length of a cursor of a device's list. A page with a longer one is the last.
 const MAX_CURSOR_BYTES: usize = 1 << 10;
 
-/// Maximum number of tools kept for one device.
+/// Maximum number of tools stored for one device.
 const MAX_TOOLS: usize = 512;
 
 /// Tools of one device; none until the device has listed them.
 pub struct DeviceTools {
     timeout: Duration,
     interner: ToolsetInterner,
-    /// Memory that is kept for the device.
+    /// Memory that is used for the device.
     memory: PeerMemory,
     state: watch::Sender<DeviceToolsState>,
     /// Number of calls that wait for the connection or use it.
@@ -76,7 +76,7 @@ enum LinkState {
 
 impl DeviceTools {
     /// Creates an empty source. The device must answer within `timeout`. Its list of tools is
-    /// shared through `interner`, and kept in `memory`.
+    /// shared through `interner`, and stored in `memory`.
     pub fn new(timeout: Duration, interner: ToolsetInterner, memory: PeerMemory) -> Self {
         let state = watch::Sender::default();
         let calls = Arc::default();
@@ -84,7 +84,7 @@ impl DeviceTools {
         Self { timeout, interner, memory, state, calls, wanted }
     }
 
-    /// Forgets the device, because it says hello again or is gone.
+    /// Drops all data of the device, because it says hello again or is gone.
     pub fn forget(&self) {
         self.state.send_replace(DeviceToolsState::default());
     }
@@ -99,7 +99,8 @@ impl DeviceTools {
         self.state.send_modify(|state| state.link = LinkState::Open(peer.clone()));
     }
 
-    /// Marks the connection as idle. Returns false if a call uses it, which keeps it open.
+    /// Marks the connection as idle. Returns false if a call uses the connection, which then stays
+    /// open.
     pub(crate) fn mark_idle(&self, peer: &Peer<RoleClient>) -> bool {
         self.state.send_modify(|state| state.link = LinkState::Idle);
         let quiet = self.calls.load(Ordering::SeqCst) == 0;
@@ -109,8 +110,8 @@ impl DeviceTools {
         quiet
     }
 
-    /// Fetches all tools of the device, page by page. Where a page fails, what was known before is kept, or the pages until
-    /// then if nothing was. Returns false in this case.
+    /// Fetches all tools of the device, page by page. If a page fails, returns false; then the
+    /// previous list stays, or, without one, the pages fetched so far are used.
     pub async fn refresh(&self, peer: &Peer<RoleClient>) -> bool {
         let mut is_whole = true;
         let mut tools: Vec<Tool> = Vec::new();
@@ -182,7 +183,7 @@ impl DeviceTools {
         is_whole
     }
 
-    /// Keeps a list. Without room for it, the device has no tools.
+    /// Stores a list. Without enough memory for it, the device has no tools.
     fn keep(&self, tools: Vec<Tool>) -> Option<PeerTools> {
         let count = tools.len();
         match self.interner.keep(tools.into(), &self.memory) {
@@ -191,15 +192,15 @@ impl DeviceTools {
                 Some(tools)
             }
             Err(error) => {
-                tracing::warn!(%error, tools = count, "cannot keep the device's tools");
+                tracing::warn!(%error, tools = count, "cannot store the device's tools");
                 None
             }
         }
     }
 }
 
-/// Returns the `initialize` request of the server. Sent again, it gives a device a fresh token for
-/// its camera.
+/// Returns the `initialize` request of the server. Sending it again gives a device a fresh token
+/// for its camera.
 pub fn initialize_request() -> ClientRequest {
     let params = serde_json::to_value(client_config()).ok();
     ClientRequest::CustomRequest(CustomRequest::new("initialize", params))
@@ -220,7 +221,7 @@ impl ToolSource for DeviceTools {
         SOURCE
     }
 
-    /// A device is trusted; what stands before its camera is not.
+    /// A device is trusted; the content of its camera pictures is not.
     fn provenance(&self, tool: &str) -> Provenance {
         let trusted = !is_camera(tool);
         Provenance { trusted, ..Provenance::untrusted(SOURCE, tool) }
@@ -300,7 +301,7 @@ fn refusal_of(error: ServiceError) -> ToolError {
     }
 }
 
-/// Converts a result. It holds only text and images: [`repair`] removes everything else.
+/// Converts a result. It contains only text and images: [`repair`] removes everything else.
 fn output(result: CallToolResult) -> ToolOutput {
     let part = |part| match part {
         ContentBlock::Text(text) => Some(ToolContent::Text(text.text)),

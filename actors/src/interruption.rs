@@ -1,13 +1,14 @@
-//! What an interruption means: words that end a reply, words that only show that somebody listens, words that want silence
-//! and no answer. Settings, lists and the decision; pure. Not for pausing and resuming: that is `actors::device`.
+//! Meaning of an interruption: stop words, backchannels, or words to answer. Settings, lists and
+//! the decision; pure. Not for pausing and resuming: that is `actors::device`.
 
 use std::time::Duration;
 
 use hearken_base::language::{DEVICE_NAMES, bare};
 use hearken_base::ms;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Words that change nothing beside a word that ends a reply: "please stop", "可以了，别说了".
+/// Words that may accompany a stop word: "please stop", "可以了，别说了".
 const BESIDE_STOP: [&str; 29] = [
     "please",
     "ok",
@@ -39,7 +40,7 @@ const BESIDE_STOP: [&str; 29] = [
     "お願い",
     "좀",
 ];
-/// Words that change nothing in front of one.
+/// Words that may precede a stop word.
 const BEFORE_STOP: [&str; 27] = [
     "no",
     "oh",
@@ -69,7 +70,7 @@ const BEFORE_STOP: [&str; 27] = [
     "可不可以",
     "我说",
 ];
-/// Particles that change nothing behind one: "停吧", "安静一下".
+/// Particles that may follow a stop word: "停吧", "安静一下".
 const BEHIND_STOP: [&str; 15] = [
     "啊",
     "吧",
@@ -88,30 +89,37 @@ const BEHIND_STOP: [&str; 15] = [
     "for now",
 ];
 
-/// Ends of words that end a reply, and answer a question.
+/// Endings of stop words that can also answer a question.
 const ANSWERS: [&str; 8] =
     ["enough", "pause", "够了", "暂停", "basta", "para", "chega", "ça suffit"];
 
-/// Before the end of a reply, a backchannel is an answer to it.
+/// Remaining length of a reply at or below which a backchannel is an answer to it.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Section `[interruption]`: voice while a reply is played in realtime mode.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InterruptionSettings {
-    /// True if voice pauses the reply until it is known what was said; false if it ends it.
+    /// Pause a reply until the words spoken over it are known. `false` ends a reply at any
+    /// voice that lasts `hearing.barge_in_ms`.
     pub pause: bool,
-    /// Time after the end of the voice at which the reply is resumed, though it is not known what was said. Words that
-    /// are known later end it all the same.
+    /// Time from the end of the voice until a paused reply resumes, even if the words are
+    /// not yet known. Words that are recognised later still end the reply.
     #[serde(rename = "resume_after_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 30_000))]
     pub resume_after: Duration,
-    /// Words that only show that somebody listens, in Chinese; compared without case, spaces and punctuation.
+    /// Words that only signal listening (Chinese), alone or in sequence. Case, spaces and
+    /// punctuation are ignored.
     pub backchannels_zh: Vec<String>,
-    /// The same in English and all other languages.
+    /// Words that only signal listening (English and all other languages), alone or in
+    /// sequence. Case, spaces and punctuation are ignored.
     pub backchannels_en: Vec<String>,
-    /// Words that end a reply and are not answered, in Chinese.
+    /// Words that end a reply without being answered (Chinese), also in combination with a
+    /// form of address, a courtesy ("please", "OK") or a particle, in either script.
     pub stop_words_zh: Vec<String>,
-    /// The same in English and all other languages.
+    /// Words that end a reply without being answered (English and all other languages),
+    /// also in combination with a form of address, a courtesy ("please", "OK") or a
+    /// particle.
     pub stop_words_en: Vec<String>,
 }
 
@@ -145,19 +153,20 @@ impl Default for InterruptionSettings {
     }
 }
 
-/// What the words of an interruption mean.
+/// Meaning of the words of an interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// They are to be answered.
+    /// Words to answer.
     Words,
-    /// They only show that somebody listens.
+    /// Words that only signal listening.
     Backchannel,
-    /// They want silence.
+    /// Words that end the reply without an answer.
     Stop,
 }
 
 impl InterruptionSettings {
-    /// Returns what these words mean. If the reply `asked` something or is nearly over, a backchannel is an answer.
+    /// Returns the meaning of these words. If the reply `asked` something or is nearly over, a
+    /// backchannel is an answer.
     pub fn meaning(&self, words: &str, asked: bool) -> Meaning {
         let stops = self.stop_words_zh.iter().chain(&self.stop_words_en).map(String::as_str);
         let backchannels = self.backchannels_zh.iter().chain(&self.backchannels_en);
@@ -171,34 +180,35 @@ impl InterruptionSettings {
     }
 }
 
-/// Reports whether these words answer a question: that it is enough, or which of two acts.
+/// Returns true if these words can answer a question: that it is enough, or which of two actions to
+/// take.
 fn answers(words: &str) -> bool {
     let words = bare(words);
     ANSWERS.iter().any(|answer| words.ends_with(&bare(answer)))
 }
 
-/// Reports whether a sentence is a question.
+/// Returns true if a sentence is a question.
 pub fn is_question(sentence: &str) -> bool {
     let end = sentence.rsplit(char::is_alphanumeric).next();
     end.is_some_and(|end| end.contains(['?', '？']))
 }
 
-/// What may stand at a place of a row of words.
+/// Position in a sequence of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// No word has ended the reply yet.
+    /// Before the first stop word.
     Before,
-    /// One has, or a particle stands behind it.
+    /// Directly after a stop word, or after its particle.
     Behind,
-    /// One has, and other words stand behind it.
+    /// After further words behind a stop word.
     After,
 }
 
-/// Reports whether a text is one of these words or several, with an address, a courtesy or a particle at their places, and
-/// nothing else.
+/// Returns true if a text consists only of one or more of these words, with forms of address,
+/// courtesies and particles in their positions.
 fn stops_politely<'a>(text: &str, stops: impl Iterator<Item = &'a str>) -> bool {
     use Stage::{After, Before, Behind};
-    // What is to come is the same with `再`: "别再说了".
+    // Variants with `再` ("别再说了") mean the same.
     let text = bare(text).replace("别再", "别").replace("不要再", "不要").replace("不用再", "不用");
     let stops = bare_words(stops);
     let beside = bare_words(BESIDE_STOP.into_iter().chain(DEVICE_NAMES));
@@ -217,17 +227,18 @@ fn stops_politely<'a>(text: &str, stops: impl Iterator<Item = &'a str>) -> bool 
     ends.into_iter().any(|stage| stage != Before)
 }
 
-/// Reports whether a text is a row of these words, and nothing else.
+/// Returns true if a text is a sequence of these words, and nothing else.
 fn consists_of<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> bool {
     let text = bare(text);
     let words = bare_words(words);
     !text.is_empty() && !row_ends(&text, |stage| vec![(words.as_slice(), stage)]).is_empty()
 }
 
-/// Returns the stages at which a row of words is when the text ends; none if the text is no such row. `next` tells which words
-/// may follow at a stage, and where they lead.
+/// Returns the stages that a sequence of words may have at the end of the text; none if the text is
+/// not such a sequence. `next` returns the words that may follow a stage, and the stages after
+/// them.
 fn row_ends<'a>(text: &str, next: impl Fn(Stage) -> Vec<(&'a [String], Stage)>) -> Vec<Stage> {
-    // The stages at which the row can be at each byte.
+    // Possible stages of the sequence at each byte.
     let mut reached: Vec<Vec<Stage>> = vec![Vec::new(); text.len() + 1];
     reached[0].push(Stage::Before);
     for at in 0..text.len() {
@@ -245,7 +256,7 @@ fn row_ends<'a>(text: &str, next: impl Fn(Stage) -> Vec<(&'a [String], Stage)>) 
     reached.pop().unwrap_or_default()
 }
 
-/// Returns words as they are compared, without those that have no letter.
+/// Returns words in the form for comparison, without those that have no letter.
 fn bare_words<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
     words.map(bare).filter(|word| !word.is_empty()).collect()
 }
@@ -261,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn backchannels_may_be_repeated_and_joined_and_nothing_more() {
+    fn backchannels_may_be_repeated_and_joined_but_not_extended() {
         for words in
             ["嗯。", "嗯嗯", "对对，好的！", "Uh-huh.", "uh huh, yeah", "OK, right.", "I see"]
         {
@@ -274,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_mean_silence_unless_more_is_said() {
+    fn stop_words_end_a_reply_unless_more_is_said() {
         for words in [
             "停！",
             "别说了。",
@@ -375,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_question_a_backchannel_is_an_answer_and_stop_still_means_stop() {
+    fn after_a_question_a_backchannel_is_an_answer_and_stop_words_still_stop() {
         let asked = |words| InterruptionSettings::default().meaning(words, true);
         assert_eq!([asked("Yes."), asked("好的")], [Meaning::Words; 2]);
         assert_eq!(asked("stop"), Meaning::Stop);
@@ -396,7 +407,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_mean_something(words in any::<String>(), list in proptest::collection::vec(any::<String>(), 0..5)) {
+        fn any_words_have_a_meaning(words in any::<String>(), list in proptest::collection::vec(any::<String>(), 0..5)) {
             let settings = InterruptionSettings { backchannels_en: list, ..InterruptionSettings::default() };
             settings.meaning(&words, false);
             is_question(&words);

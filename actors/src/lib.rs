@@ -1,8 +1,9 @@
-//! The voice actors: six for each device connection. What they decide by is in `hearken_dialogue` and `hearken_audio`; the
-//! outside is behind `hearken_ports`.
+//! The voice actors: six for each device connection. Their decision logic is in `hearken_dialogue`
+//! and `hearken_audio`; external services are behind `hearken_ports`.
 //!
 //! Reading order: [`messages`] (every message between them), [`pipeline`] (starts those of a
-//! connection), [`device`], [`vad`], [`asr`], [`session`], [`tts`], [`mcp_host`] with [`device_tools`].
+//! connection), [`device`], [`vad`], [`asr`], [`session`], [`tts`], [`mcp_host`] with
+//! [`device_tools`].
 #![doc = include_str!("../README.md")]
 
 pub mod asr;

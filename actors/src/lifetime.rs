@@ -5,7 +5,7 @@ use actix::fut::{ActorFutureExt as _, wrap_future};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Context};
 use tokio_util::sync::CancellationToken;
 
-/// Stops the actor when the token is cancelled. Call it first in every `started`.
+/// Stops the actor when the token is cancelled. To be called first in every `started`.
 pub(crate) fn stop_with<A>(token: &CancellationToken, ctx: &mut Context<A>)
 where
     A: Actor<Context = Context<A>>,

@@ -1,4 +1,4 @@
-//! McpHostActor: lists the tools of one device and keeps the list for the conversation. Not for
+//! McpHostActor: lists the tools of one device and stores the list for the conversation. Not for
 //! tool calls, which belong to the turn, nor for other tool sources.
 
 use std::ops::Range;
@@ -22,15 +22,15 @@ use crate::device_tools::repair::Extras;
 use crate::device_tools::{DeviceTools, McpClientHandler, initialize_request};
 use crate::messages::{DeviceOrder, DeviceToolMessage, ToolsListed};
 
-/// Seconds until a device gets a fresh token for its camera, drawn anew each time, so that devices
-/// that connected together do not renew together. Tokens live an hour. Decision 0024.
+/// Seconds until a device gets a fresh token for its camera, drawn at random each time, so that
+/// devices that connected together do not renew together. Tokens live an hour. Decision 0024.
 const TOKEN_RENEWAL_S: Range<u64> = 20 * 60..40 * 60;
 
 /// Delay before a device that was too busy is sent its token again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(60);
 
-/// Waits before a device is asked again that did not list its tools, from the first to the last: then it is asked when it says
-/// that they have changed.
+/// Delays before retries of listing the tools. After the last one, the tools are listed again only
+/// when the device reports a change.
 const LIST_RETRIES: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(4),
@@ -39,17 +39,17 @@ const LIST_RETRIES: [Duration; 5] = [
     Duration::from_secs(32),
 ];
 
-/// How many times as long as for another answer a device is waited for that begins its MCP server.
+/// Multiple of the usual timeout for the start of a device's MCP server.
 const INITIALISES_WITHIN: u32 = 6;
 
-/// First and longest wait before a device is asked again that did not begin its MCP server.
+/// First and maximum delay before the start of a device's MCP server is retried.
 const FIRST_RETRY: Duration = Duration::from_secs(10);
 const LONGEST_RETRY: Duration = Duration::from_secs(600);
 
 /// Time without calls after which the MCP connection to a device is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Actor that keeps the tools of one device's connection.
+/// Actor that holds the tools of one device's connection.
 pub struct McpHostActor {
     connection: CancellationToken,
     device: Recipient<DeviceOrder>,
@@ -121,8 +121,8 @@ impl McpHostActor {
     }
 }
 
-/// Notifies the session that the tools are known. A full mailbox is ignored: a session that is so
-/// busy needs no prefetch.
+/// Notifies the session that the tools are known. A full mailbox is ignored: such a busy session
+/// needs no prefetch.
 fn notify(session: &Recipient<ToolsListed>) {
     session.try_send(ToolsListed).ok();
 }
@@ -131,7 +131,7 @@ fn next_renewal() -> Instant {
     Instant::now() + Duration::from_secs(fastrand::u64(TOKEN_RENEWAL_S))
 }
 
-/// When a device is asked again for a list that it did not tell.
+/// Schedule of retries after a failed listing.
 struct ListRetry {
     at: Option<Instant>,
     waits: std::slice::Iter<'static, Duration>,
@@ -149,7 +149,7 @@ impl ListRetry {
         self.at = wait.map(|wait| Instant::now() + *wait);
     }
 
-    /// Never resolves where the list was told, or was asked for often enough.
+    /// Resolves when a retry is due; never if the tools are listed or all retries are used up.
     async fn is_due(&self) {
         match self.at {
             Some(at) => sleep_until(at).await,
@@ -211,7 +211,7 @@ impl ExchangeTask {
                     if message.get("method").is_some() {
                         return Some(message);
                     }
-                    tracing::debug!("dropped an MCP answer of the device: no request waits for it");
+                    tracing::debug!("dropped an MCP answer of the device: no request is pending");
                 }
                 () = sleep_until(*renewal), if self.extras.vision.is_some() => {
                     *renewal = self.renew();
@@ -265,7 +265,7 @@ impl ExchangeTask {
         None
     }
 
-    /// Lists the tools. Returns false if the device did not tell all of them.
+    /// Lists the tools. Returns false if the list is incomplete.
     async fn refresh(&self, service: &Service) -> bool {
         let is_listed = self.tools.refresh(service.peer()).await;
         notify(&self.session);
@@ -298,8 +298,8 @@ impl Actor for McpHostActor {
         crate::lifetime::stop_with(&self.connection, ctx);
     }
 
-    /// Forgets the tools and cancels the connection, also after a panic: a connection without one
-    /// of its actors must end.
+    /// Drops the tools and cancels the connection, even after a panic: a connection without one of
+    /// its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.tools.forget();
         self.things.forget();
@@ -314,7 +314,7 @@ impl Handler<DeviceToolMessage> for McpHostActor {
         match message {
             DeviceToolMessage::Hello(features) => self.hello(features.mcp, ctx),
             DeviceToolMessage::Iot(report) => {
-                // States come with every listening period; descriptions come once.
+                // States arrive with every listening period, descriptions once.
                 let described = !report.things.is_empty();
                 self.things.note(report.into_parts().0);
                 if described {

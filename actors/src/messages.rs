@@ -40,12 +40,13 @@ pub enum UplinkItem {
     Packet {
         /// The packet.
         opus: Bytes,
-        /// Stamp of the packet of ours that the device has played, where it leaves its echo to us; else 0.
+        /// Stamp of our packet that the device has played, if it leaves its echo to the server;
+        /// else 0.
         played: u32,
     },
-    /// The device leaves its echo to us, and is sent these packets.
+    /// The device leaves its echo to the server, and is sent these packets.
     CancelEcho(SentPackets),
-    /// The device does not tell what it has played of these packets, which it is sent, and may hear them.
+    /// The device does not report which of these packets it has played, and may pick up their echo.
     GuardEcho(SentPackets),
     /// The microphone opened.
     ListenStart(ListenMode),
@@ -62,10 +63,10 @@ pub enum UplinkItem {
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct SpeechStarted {
-    /// Turn that begins with this utterance.
+    /// Turn that starts with this utterance.
     pub turn: Turn,
-    /// Number of [`UplinkItem::Forget`] received before it. One that is still under way discards
-    /// this utterance too.
+    /// Number of [`UplinkItem::Forget`] received before it. A `Forget` that is still on its way
+    /// discards this utterance too.
     pub forgets: u64,
 }
 
@@ -82,7 +83,7 @@ pub struct SpeechEnded {
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct OpenUtterance {
-    /// Turn of the utterance; a turn that is cut abandons it.
+    /// Turn of the utterance; cutting the turn abandons it.
     pub turn: Turn,
     /// Audio, 16 kHz mono; the channel is closed when the person has finished.
     pub audio: AudioReceiver,
@@ -98,18 +99,18 @@ pub struct UtteranceRecognised {
     pub outcome: Result<Transcript, RecognitionFailure>,
 }
 
-/// What the person has said, if they have finished with the pause that they make. AsrActor -> SessionActor, control, up to
-/// twice in each pause of an utterance in which an answer is begun early.
+/// Words of the person in case they have finished with the current pause. AsrActor -> SessionActor,
+/// control, up to twice in each pause of an utterance with an early answer.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct SpeculativeTranscript {
     /// Turn of the utterance.
     pub turn: Turn,
-    /// Words until now; `None` when the person goes on, and the words told before are void.
+    /// Words until now; `None` if the person goes on, which makes the earlier words void.
     pub transcript: Option<Transcript>,
 }
 
-/// Reason why an utterance has no transcript.
+/// Reason for which an utterance has no transcript.
 #[derive(Debug)]
 pub enum RecognitionFailure {
     /// Admission control refused the turn.
@@ -118,8 +119,8 @@ pub enum RecognitionFailure {
     Failed(ProviderError),
 }
 
-/// Words of an utterance so far. AsrActor -> DeviceActor, control, for as many packets of the utterance as change them; it
-/// is lost where the mailbox is full.
+/// Words of an utterance so far. AsrActor -> DeviceActor, control, after each packet of the
+/// utterance that changes them; lost if the mailbox is full.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct PartialTranscript {
@@ -147,8 +148,8 @@ pub struct NothingRecognised {
     pub turn: TurnId,
 }
 
-/// Utterance that was recognised while the reply to another one is live, and may end it. SessionActor -> DeviceActor,
-/// control. Answers whether its turn is to begin, because the reply ends.
+/// Utterance that was recognised during the reply to another one, and may end it. SessionActor ->
+/// DeviceActor, control. The response is true if its turn must start, because the reply ends.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "bool")]
 pub struct Interrupted {
@@ -194,7 +195,7 @@ pub enum DeviceToolMessage {
     Iot(Reserved<IotReport>),
 }
 
-/// Notice that the device's tools are listed, so that the beginning of its prompts is known.
+/// Notice that the device's tools are listed, so that the start of its prompts is known.
 /// McpHostActor -> SessionActor, control.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
@@ -225,7 +226,7 @@ pub struct PlaybackItem {
     pub step: PlaybackStep,
 }
 
-/// Step of a turn's playback, in the order of the wire.
+/// Step of a turn's playback, in the order of sending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlaybackStep {
     /// Emotion to show.
@@ -238,13 +239,13 @@ pub enum PlaybackStep {
     Packet(Bytes),
     /// All packets of the sentence have been sent.
     SentenceEnd(String),
-    /// No more packets of the sentence come: its synthesis failed.
+    /// No further packets of the sentence follow: its synthesis failed.
     SentenceBroken(String),
     /// The rest of the answer is abandoned: sentences that follow are not part of it.
     GivenUp,
-    /// Speech goes on after an interruption: all sentences but the first `from` follow once more.
+    /// Speech goes on after an interruption: all sentences but the first `from` follow again.
     Resumed {
-        /// Number of times that it has been resumed.
+        /// Number of resumptions so far.
         count: u32,
         /// Number of sentences that are not repeated.
         from: usize,

@@ -1,5 +1,5 @@
-//! Starts the actors of one connection and links them. The only file that knows all of them; takes
-//! no decision about speech or dialogue.
+//! Starts the actors of one connection and links them. The only file that knows all of them; makes
+//! no decisions about speech or dialogue.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -55,9 +55,9 @@ pub struct Ports {
     pub tts: Arc<dyn Tts>,
     /// The turn detector; without one, silence alone ends a turn.
     pub turn_detector: Option<Arc<dyn TurnDetector>>,
-    /// People whose voices are known, if voices are looked at.
+    /// People with known voices, if speaker recognition is on.
     pub people: Option<People>,
-    /// Lookup of a conversation's tool sources besides its device's own tools.
+    /// Lookup of a conversation's tool sources in addition to its device's own tools.
     pub tools: SourceLookup,
     /// Lookup of the vision endpoint, if there is one.
     pub vision: Option<VisionLookup>,
@@ -67,7 +67,7 @@ pub struct Ports {
     pub roles: RoleLookup,
     /// Source of the local date and time in prompts.
     pub now: LocalTime,
-    /// Describer of the pictures that tools answer with, if there is one.
+    /// Describer of the pictures that tools return, if there is one.
     pub describer: Option<Arc<dyn ImageDescriber>>,
 }
 
@@ -126,9 +126,9 @@ struct AudioThread {
 impl AudioThread {
     fn from_arbiter(arbiter: ArbiterHandle) -> Self {
         let runtime = Arc::new(OnceLock::new());
-        let tells = Arc::clone(&runtime);
+        let started = Arc::clone(&runtime);
         arbiter.spawn_fn(move || {
-            tells.get_or_init(Handle::current);
+            started.get_or_init(Handle::current);
         });
         Self { arbiter, runtime, encode_scheduler: EncodeScheduler::default() }
     }
@@ -187,8 +187,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns the dialogue settings, which may be replaced: a change holds from each
-    /// conversation's next turn on.
+    /// Returns the dialogue settings, which may be replaced: a change applies from each
+    /// conversation's next turn.
     pub fn dialogue_settings(&self) -> &Reloadable<DialogueSettings> {
         &self.dialogue
     }
@@ -209,13 +209,13 @@ impl Pipeline {
         Self { turn_journal, ..self }
     }
 
-    /// Returns the pipeline with these rates of turns.
+    /// Returns the pipeline with these rate limits of turns.
     #[must_use]
     pub fn at_rates(self, rates: TurnRates) -> Self {
         Self { rates, ..self }
     }
 
-    /// Returns the registry of the devices that are connected now.
+    /// Returns the registry of the connected devices.
     pub fn device_registry(&self) -> &DeviceRegistry {
         &self.device_registry
     }
@@ -329,7 +329,7 @@ impl Pipeline {
         }
     }
 
-    /// Creates the tool sources of a device, which keep what it reports in this memory.
+    /// Creates the tool sources of a device, which store what it reports in this memory.
     fn device_sources(&self, device: &Addr<DeviceActor>, memory: PeerMemory) -> DeviceSources {
         let timeout = self.settings.tools.device_timeout;
         let things = ThingTools::new(device.clone().recipient(), memory.clone());
@@ -373,7 +373,7 @@ impl Pipeline {
         AsrActor::new(connection.clone(), recogniser, admission, outputs, rules).start()
     }
 
-    /// Returns what synthesis on this thread needs.
+    /// Returns the dependencies of synthesis on this thread.
     fn synthesis(&self, settings: SpeakingSettings, thread: &AudioThread) -> SpeechSynthesis {
         SpeechSynthesis {
             tts: Arc::clone(&self.ports.tts),
@@ -385,7 +385,7 @@ impl Pipeline {
         }
     }
 
-    /// Creates the dialogue of a conversation, which remembers nothing yet.
+    /// Creates the dialogue of a conversation, with an empty memory.
     fn dialogue(&self, device_id: &DeviceId, speakers: Option<Arc<SpeakerTracker>>) -> Dialogue {
         let style_of = Arc::clone(&self.ports.style);
         let asks = device_id.clone();
@@ -445,11 +445,11 @@ impl Pipeline {
     }
 }
 
-/// What a device uses of the household; nothing where it is a stranger's.
+/// Tools and people of the household for a device; none if it has no access to them.
 struct HouseholdAccess {
     /// Tools that are not the device's own.
     tools: SourceProvider,
-    /// People who are known by their voices.
+    /// People with known voices.
     people: Option<People>,
 }
 

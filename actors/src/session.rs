@@ -1,5 +1,5 @@
-//! SessionActor: one dialogue. Runs one turn at a time, in the order in which they began, and
-//! remembers the part of each answer that was played. Not for audio or sockets.
+//! SessionActor: one dialogue. Runs one turn at a time, in the order of their starts, and remembers
+//! the part of each answer that was played. Not for audio or sockets.
 
 mod kept;
 mod speakers;
@@ -32,9 +32,9 @@ use crate::messages::{
     ToolsListed, Transcribed, UtteranceRecognised,
 };
 
-/// Longest wait for a turn that was cut to report its end; then it is abandoned.
+/// Maximum wait for a turn that was cut to report its end; then it is abandoned.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);
-/// Shortest interval between two prefetches: a device may tell other tools with each message.
+/// Minimum interval between two prefetches: a device may report other tools with each message.
 const PREFETCH_EVERY: Duration = Duration::from_secs(5);
 
 /// Recipients of a session's messages.
@@ -55,7 +55,7 @@ pub struct SessionRules {
     pub phrases: Phrases,
     /// Maximum number of sentences that wait for the TtsActor.
     pub sentence_lane: usize,
-    /// Highest price of a million tokens at which answers begin before a turn is over.
+    /// Maximum price of a million tokens for early answers.
     pub max_price_per_million: f64,
 }
 
@@ -68,37 +68,38 @@ pub struct SessionActor {
     rules: SessionRules,
     dialogue: Dialogue,
     running: Option<Running>,
-    /// Turn that begins when the running one has been committed to memory.
+    /// Turn that starts once the running one has been committed to memory.
     next: Option<StartTurn>,
-    /// Words that are answered together with the next ones, once the running turn has been committed to memory.
+    /// Words that are answered together with the next ones, once the running turn has been
+    /// committed to memory.
     kept: Vec<(TurnId, String)>,
-    /// Who has said the last words that no turn has answered.
+    /// Speaker of the last words that no turn has answered.
     asked_by: Speaker,
-    /// Last turn whose words are not answered any more; neither are the words before it.
+    /// Last turn whose words are no longer answered; neither are the words before it.
     over: TurnId,
-    /// Prefetch of the beginning of the next prompt, while it runs.
+    /// Prefetch of the start of the next prompt, while it runs.
     prefetch: Option<SpawnHandle>,
     /// Earliest time of the next prefetch, and whether it is scheduled.
     next_prefetch: Option<(Instant, bool)>,
-    /// Tools that were offered when the device last told its tools.
+    /// Tools that were offered when the device last reported its tools.
     listed: Option<Arc<Offer>>,
-    /// Answer to words after which the person may go on; only while no turn is running.
+    /// Early answer to words after which the person may go on; only while no turn is running.
     speculation: Option<Speculation>,
 }
 
 /// Running turn; over when both its record and its playback have been reported.
 struct Running {
     turn: Turn,
-    /// Who is answered, if their voice is known.
+    /// Person who is answered, if their voice is known.
     person: Option<Arc<Person>>,
-    /// Words of the transcript. A speculation may have answered the same ones, otherwise written.
+    /// Words of the transcript. A speculation may have answered the same words in another spelling.
     words: Option<String>,
     record: Option<TurnRecord>,
     heard: Option<HeardPart>,
 }
 
 impl SessionActor {
-    /// Creates a session that has not begun.
+    /// Creates a session without turns.
     pub fn new(
         connection: CancellationToken,
         llm: Arc<dyn Llm>,
@@ -126,7 +127,7 @@ impl SessionActor {
         }
     }
 
-    /// Has the model prefetch the beginning of the next prompt, unless a turn is running.
+    /// Has the model prefetch the start of the next prompt, unless a turn is running.
     fn prefetch(&mut self, ctx: &mut Context<Self>) {
         if self.running.is_some() {
             return;
@@ -148,10 +149,12 @@ impl SessionActor {
         if !start.turn.is_live() {
             return self.skip(start);
         }
-        // The next prompt needs what was heard of the running reply, so that turn has to settle first.
+        // The next prompt depends on which part of the running reply was heard, so that turn has to
+        // settle first.
         if let Some(running) = &self.running {
             let waited = running.turn.id;
-            // At most one turn waits: `skip` keeps the words of the older one if the person went on after them.
+            // At most one turn waits: `skip` stores the words of the older one if the person went
+            // on after them.
             if let Some(waiting) = self.next.replace(start) {
                 self.skip(waiting);
             }
@@ -170,20 +173,22 @@ impl SessionActor {
             self.drop_held_call();
         }
         if let TurnInput::Words(words) = &input {
-            // A speculation notes no language: its words may be half a sentence, and it is dropped then.
+            // A speculation records no language: its words may be half a sentence, and it is
+            // dropped then.
             self.dialogue.note_language(words);
         }
         if let TurnInput::Words(words) | TurnInput::Wake { word: words, .. } = &input {
             turn.trace().heard(words);
-            // The transcript leaves before the reply is confirmed: the sound of a speculation may be there already, and
-            // `stt` comes before `tts` `start`.
+            // The transcript is sent before the reply is confirmed: the sound of a speculation may
+            // already be there, and `stt` precedes `tts` `start`.
             let text = words.clone();
             self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
         }
         let turn = speculation.as_ref().map_or(turn, |speculation| speculation.turn.clone());
         let person = self.person(&turn);
         let words = words_of(&input);
-        // The running turn is set before the speculation is used: its record may be there, and is put into it.
+        // The running turn is set before the speculation is used, because the speculation's record,
+        // if already there, is stored in it.
         self.running =
             Some(Running { turn: turn.clone(), person, words, record: None, heard: None });
         match speculation {
@@ -194,16 +199,17 @@ impl SessionActor {
         }
     }
 
-    /// Reports whether a reply is prepared or spoken, so that an utterance interrupts it.
+    /// Returns true if a reply is being prepared or spoken, so that an utterance interrupts it.
     fn replies(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.turn.is_live())
     }
 
-    /// Begins a turn whose utterance interrupts the reply, if the device ends the reply for it. What was understood of
-    /// the utterance after it waits for that: it may have to be answered together with this one.
+    /// Starts a turn whose utterance interrupts the reply, if the device ends the reply for it.
+    /// Later utterances wait for that decision, because they may have to be answered together with
+    /// this one.
     fn interrupt(&self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) {
-        let told = Interrupted { turn: turn.clone(), input: input.clone() };
-        let asked = self.outputs.interrupted.send(told).into_actor(self);
+        let interrupted = Interrupted { turn: turn.clone(), input: input.clone() };
+        let asked = self.outputs.interrupted.send(interrupted).into_actor(self);
         ctx.wait(asked.map(|ends, act, ctx| {
             // An error means that the device is gone.
             if ends.unwrap_or(false) {
@@ -212,13 +218,14 @@ impl SessionActor {
         }));
     }
 
-    /// Begins the turn of an utterance, unless turns come too fast.
+    /// Starts the turn of an utterance, unless turns come too fast.
     fn begin_recognised(&mut self, turn: Turn, mut input: TurnInput, ctx: &mut Context<Self>) {
-        // Words over a reply that only show that somebody listens say nothing of whose turn it is.
+        // Backchannels over a reply do not show who is speaking to the device.
         if matches!(input, TurnInput::Words(_)) {
             self.note_speaker(&turn, ctx);
         }
-        // A turn whose utterance interrupted a reply has that reply's permit, and was not counted for its own.
+        // A turn whose utterance interrupted a reply has that reply's permit, and was not counted
+        // for its own.
         let asks = matches!(input, TurnInput::Words(_) | TurnInput::Resumed(_));
         if asks && turn.take_rate().is_err() {
             input = TurnInput::Busy;
@@ -226,17 +233,17 @@ impl SessionActor {
         self.begin(StartTurn { turn, input }, ctx);
     }
 
-    /// Tells the device that an utterance has nothing to answer.
+    /// Reports to the device that an utterance has nothing to answer.
     fn nothing_heard(&mut self, turn: &Turn, ctx: &mut Context<Self>) {
         self.withdraw_of(turn.id, ctx);
         self.outputs.nothing_heard.do_send(NothingRecognised { turn: turn.id });
     }
 
-    /// Begins the work on a turn, and its speech.
+    /// Starts the work on a turn, and its speech.
     fn run(&mut self, turn: Turn, input: TurnInput, ctx: &mut Context<Self>) -> SpawnHandle {
         turn.trace().begin(Stage::Prompt);
-        // Each turn has its own channel: nothing of an old turn can be in it, and its closing is the end of the reply.
-        // Decision 0008.
+        // Each turn has its own channel: nothing of an earlier turn can be in it, and its closing
+        // is the end of the reply. Decision 0008.
         let (sink, events) = mpsc::channel(self.rules.sentence_lane);
         let language = match &input {
             TurnInput::Words(words) => self.dialogue.language_of(words),
@@ -295,7 +302,7 @@ impl SessionActor {
     }
 
     /// Commits the running turn to memory when both its record and its playback are known, and
-    /// begins the next turn.
+    /// starts the next turn.
     fn settle(&mut self, ctx: &mut Context<Self>) {
         let over = self.running.take_if(|r| r.record.is_some() && r.heard.is_some());
         let Some(Running { turn, person, words, record: Some(mut record), heard: Some(heard) }) =
@@ -303,16 +310,19 @@ impl SessionActor {
         else {
             return;
         };
-        // The device was shown the transcript, so memory has its spelling and not that of the speculative transcript.
+        // The device was shown the transcript, so memory uses its spelling and not that of the
+        // speculative transcript.
         record.user = record.user.map(|said| words.unwrap_or(said));
-        // `record` ends the trace, in which nothing is written afterwards.
+        // `record` ends the trace; nothing is written to it afterwards.
         turn.trace().cut_off(&unheard_text(&record.said, &heard));
         turn.record(&record);
         let is_complete = matches!(record.end, TurnEnd::Completed);
-        // A later turn that was cut (`over`) ends the words before it, too: they are not joined to the next ones.
+        // A later turn that was cut (`over`) also ends the words before it: they are not joined to
+        // the next ones.
         let continued = turn.is_continued() && turn.id > self.over;
-        // A question that was not heard to its end counts as not asked: a yes may be meant for something else. An
-        // apology for words that were not understood has no `user`, and leaves the question open.
+        // A question that was not heard completely counts as not asked: a "yes" may refer to
+        // something else. An apology for unintelligible words has no `user`, and leaves the
+        // question open.
         if record.user.is_some() {
             if is_complete && heard.has_all(record.said.len()) {
                 self.toolbox.question_heard();
@@ -323,28 +333,31 @@ impl SessionActor {
         if continued {
             self.asked_by = turn.speaker();
         }
-        // The prompt of the next turn is made of what is remembered here, so that turn begins afterwards.
+        // The next turn starts afterwards, because its prompt is built from what is remembered
+        // here.
         self.remember(record, heard, continued, person, ctx);
         self.go_on(ctx);
     }
 
-    /// Begins the turn that has waited for the end of the running one, after the words that were kept meanwhile.
+    /// Starts the turn that has waited for the end of the running one, after the words that were
+    /// stored meanwhile.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        // Kept words were said before those of the next turn, whose prompt has to hold them.
+        // Stored words were said before those of the next turn, whose prompt has to contain them.
         self.settle_kept();
         if let Some(next) = self.next.take() {
             self.begin(next, ctx);
         }
     }
 
-    /// Drops the call that waits for the person's permission: they have not heard the question, or
-    /// something else was said since.
+    /// Drops the call pending confirmation: the person has not heard the question, or has said
+    /// something else since.
     fn drop_held_call(&self) {
         drop(self.toolbox.take_held());
     }
 
     fn give_up(&mut self, waited: TurnId, ctx: &mut Context<Self>) {
-        // Nothing of this turn is remembered: without its reports nobody knows what was heard of it.
+        // Nothing of this turn is remembered: without its reports, it is unknown what was heard of
+        // it.
         if self.running.take_if(|r| r.turn.id == waited).is_some() {
             tracing::error!(turn = %waited, "turn did not end after it was cut");
             self.drop_held_call();
@@ -413,8 +426,8 @@ impl TurnRunner {
     }
 }
 
-/// Reports whether an input is neither words of the person nor an answer to words that were not
-/// understood. What is said then is no question about a tool.
+/// Returns true if an input is neither words of the person nor an answer to unintelligible words.
+/// What is spoken then is not a question about a tool.
 fn is_of_its_own(input: &TurnInput) -> bool {
     matches!(input, TurnInput::Wake { .. } | TurnInput::Say(_) | TurnInput::Farewell)
 }
@@ -426,7 +439,7 @@ fn words_of(input: &TurnInput) -> Option<String> {
     }
 }
 
-/// Returns the words of a transcript, or `None` if it has no letter and no digit: that is how
+/// Returns the words of a transcript, or `None` if it has no letter and no digit, which is how
 /// recognisers transcribe noise.
 fn spoken_words(transcript: &Transcript) -> Option<String> {
     let text = transcript.text.trim();
@@ -440,7 +453,7 @@ impl Actor for SessionActor {
         crate::lifetime::stop_with(&self.connection, ctx);
     }
 
-    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
+    /// Cancels the connection, even after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.connection.cancel();
     }
@@ -456,7 +469,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
     ) {
         let outcome = outcome.map(|transcript| self.words(&turn, &transcript));
         if turn.is_continued() {
-            // A cough says nothing of who speaks.
+            // A cough does not show who speaks.
             if let Ok(Some(_)) = outcome {
                 self.note_speaker(&turn, ctx);
             }
@@ -471,7 +484,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
                 let Some(words) = self.unanswered() else {
                     return self.nothing_heard(&turn, ctx);
                 };
-                // Whoever has made this sound, these are the words of another utterance.
+                // The sound may be another person's, but these are the words of an earlier utterance.
                 turn.note_speaker(self.asked_by.clone());
                 TurnInput::Resumed(words)
             }
@@ -479,7 +492,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
             Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
                 if interrupts {
-                    // An apology would end a reply that nobody has asked to end.
+                    // An apology would end a reply that the user has not asked to end.
                     return self.nothing_heard(&turn, ctx);
                 }
                 TurnInput::Unrecognised
@@ -504,7 +517,7 @@ impl Handler<PlaybackEnded> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, ended: PlaybackEnded, ctx: &mut Self::Context) {
-        // `settle` asks whether the words of this turn still count, so this comes before it.
+        // `settle` checks whether the words of this turn still count, so this comes before it.
         if !ended.continued {
             self.over = self.over.max(ended.turn);
         }
@@ -531,7 +544,7 @@ impl Handler<ToolsListed> for SessionActor {
             return;
         }
         self.listed = Some(offer);
-        // Its model was offered other tools.
+        // The model of the speculation was offered other tools.
         self.withdraw(ctx);
         let now = Instant::now();
         match self.next_prefetch {

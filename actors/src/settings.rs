@@ -10,6 +10,7 @@ use hearken_base::ms;
 use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::tools::ToolSettings;
 use hearken_dialogue::{DialogueSettings, Phrases};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interruption::InterruptionSettings;
@@ -44,28 +45,33 @@ pub struct PipelineSettings {
 }
 
 /// Section `[device]`: a device's connection.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceSettings {
-    /// Longest wait for a hello before the connection is closed; firmware waits 10 s for our
-    /// answer.
+    /// Maximum wait for the hello of a new connection; then it is closed.
     #[serde(rename = "hello_timeout_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 1_000, max = 60_000))]
     pub hello_timeout: Duration,
-    /// Time without speech after which a connection is closed.
+    /// Time without speech after which a connection is closed, with the phrase `farewell`.
     #[serde(rename = "no_voice_timeout_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 1_000, max = 86_400_000))]
     pub no_voice_timeout: Duration,
-    /// Interval of WebSocket pings.
+    /// Interval of pings on a connection.
     #[serde(rename = "ping_every_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 1_000, max = 600_000))]
     pub ping_every: Duration,
-    /// Time without any data, not even a Pong, after which a connection is dropped.
+    /// Time without any data from the device after which a connection is dropped. Must
+    /// exceed `ping_every_ms` by at least one second.
     #[serde(rename = "dead_after_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 3_600_000))]
     pub dead_after: Duration,
-    /// Delay between a wake word and its greeting: a person who goes on speaking within it, as in
-    /// "hi, what time is it?", is heard instead of greeted.
+    /// Delay between a wake word and its greeting. A person who continues to speak within
+    /// this time is heard instead of greeted.
     #[serde(rename = "greeting_grace_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 5_000))]
     pub greeting_grace: Duration,
-    /// Texts of `listen detect` that are wake words, compared without case, spaces and punctuation;
-    /// any other text is a question.
+    /// Wake words: texts of `listen detect` that get a greeting. Any other text is answered
+    /// as a question. Case, spaces and punctuation are ignored.
     pub wake_words: Vec<String>,
 }
 
@@ -152,20 +158,22 @@ impl DeviceSettings {
 }
 
 /// Section `[lanes]`: bounds of the data lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaneSizes {
-    /// Maximum number of packets from a device that wait for the VadActor; above it the newest is
-    /// dropped. A few more slots are reserved for listening orders, which are never dropped.
+    /// Queue of packets from the device. If it is full, the newest packet is dropped.
+    #[schemars(range(min = 1, max = 10_000))]
     pub uplink: usize,
-    /// Maximum number of audio pieces of an utterance (60 ms each) that wait for the AsrActor;
-    /// above it the newest is dropped, and the utterance has a gap.
+    /// Queue of audio pieces of an utterance (60 ms each) for the recogniser. If it is
+    /// full, the newest piece is dropped.
+    #[schemars(range(min = 1, max = 10_000))]
     pub utterance: usize,
-    /// Maximum number of sentences that wait for the TtsActor; above it the model's stream is not
-    /// read (backpressure).
+    /// Queue of sentences for the synthesiser. If it is full, reading from the model
+    /// pauses.
+    #[schemars(range(min = 1, max = 10_000))]
     pub sentences: usize,
-    /// Maximum number of playback steps that wait for the socket; above it pacing waits
-    /// (backpressure).
+    /// Queue of packets for the socket. If it is full, sending pauses.
+    #[schemars(range(min = 1, max = 10_000))]
     pub playback: usize,
 }
 

@@ -56,7 +56,7 @@ pub struct SpeechSynthesis {
     pub phrase_audio: PhraseAudioCache,
     /// Admission control: decides if encoding effort is reduced, and counts late packets.
     pub admission: Admission,
-    /// Encode scheduler of the thread: one turn encodes at a time, a packet each.
+    /// Encode scheduler of the thread: one turn encodes at a time, one packet each.
     pub encode_scheduler: EncodeScheduler,
 }
 
@@ -73,7 +73,7 @@ struct Speech {
 /// Outcomes of a turn's sentences so far.
 #[derive(Default)]
 struct SentenceOutcomes {
-    /// True if one was spoken completely.
+    /// True if a sentence was spoken completely.
     spoken: bool,
     /// Number of consecutive failed sentences up to now.
     failed: u32,
@@ -106,7 +106,7 @@ impl Actor for TtsActor {
         crate::lifetime::stop_with(&self.connection, ctx);
     }
 
-    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
+    /// Cancels the connection, even after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.connection.cancel();
     }
@@ -124,7 +124,8 @@ impl Handler<StartSpeaking> for TtsActor {
         let turn = start.turn.clone();
         let (ahead, steps) = mpsc::channel(synthesis.settings.ahead_packets.max(1));
         let pacing = Pacing::new(turn.clone(), &synthesis.settings, steps, self.lane.clone());
-        // Synthesis and pacing end together; a thread that takes no more work synthesises nothing.
+        // Synthesis and pacing end together; a thread that accepts no more work synthesises
+        // nothing.
         let over = CancellationToken::new();
         let paced = over.clone().drop_guard();
         let broken = self.connection.clone().drop_guard();
@@ -135,7 +136,8 @@ impl Handler<StartSpeaking> for TtsActor {
             // any more.
             broken.disarm();
         };
-        // Encoding leaves the thread of the socket: a packet that is due waits for no codec. Decision 0020.
+        // Encoding runs on another thread than the socket, so that a packet that is due does not
+        // wait for a codec. Decision 0020.
         self.thread.spawn(work.instrument(span));
         let work = async move {
             let _paced = paced;
@@ -151,11 +153,12 @@ impl Handler<StartSpeaking> for TtsActor {
 
 impl SpeechSynthesis {
     /// Turns the events of a turn into playback steps. A failed sentence is displayed and not
-    /// spoken. After two in a row, or if some failed and none was spoken, an apology ends the turn.
+    /// spoken. After two consecutive failures, or if some failed and none was spoken, an apology
+    /// ends the turn.
     async fn synthesise(&self, start: StartSpeaking, ahead: mpsc::Sender<PlaybackStep>) {
         let StartSpeaking { turn, mut events, language, voice: name } = start;
-        // Each turn makes its encoder, in a tenth of the time that one packet takes; a pool of idle ones holds memory.
-        // Decision 0022.
+        // Each turn creates its encoder, in a tenth of the time for one packet; a pool of idle ones
+        // would hold memory. Decision 0022.
         let voice = match SpeechEncoder::new(&self.quality()) {
             Ok(voice) => voice,
             Err(error) => {
@@ -227,7 +230,7 @@ impl SpeechSynthesis {
         }
     }
 
-    /// Returns the settings of a turn that begins now: with less complexity while the server is
+    /// Returns the settings of a turn that starts now: with less complexity while the server is
     /// strained.
     fn quality(&self) -> SpeakingSettings {
         let mut settings = self.settings.clone();
@@ -237,8 +240,8 @@ impl SpeechSynthesis {
         settings
     }
 
-    /// Speaks one sentence. A fixed phrase at the beginning of a turn comes from the cache, or is
-    /// added to it.
+    /// Speaks one sentence. A fixed phrase at the start of a turn comes from the cache, or is added
+    /// to it.
     async fn say(&self, speech: &mut Speech, text: &str) -> Result<(), String> {
         if !speech.voice.is_fresh() || !self.phrase_audio.is_fixed(text) {
             return self.speak(speech, text, None).await;
@@ -248,15 +251,15 @@ impl SpeechSynthesis {
             let voice = SpeechEncoder::new(&self.settings).map_err(|e| e.to_string())?;
             let encode_queue = speech.encode_queue.clone();
             let ahead = speech.ahead.clone();
-            let mut kept = Vec::new();
+            let mut spoken = Vec::new();
             let trace = speech.trace.clone();
             let name = Arc::clone(&speech.name);
             let mut other = Speech { voice, name, encode_queue, ahead, trace };
-            self.speak(&mut other, text, Some(&mut kept)).await?;
+            self.speak(&mut other, text, Some(&mut spoken)).await?;
             speech.name = other.name;
-            // A synthesiser that sent nothing this once may speak it the next time.
-            if !kept.is_empty() {
-                self.phrase_audio.keep(text, &speech.name, rate_hz, kept);
+            // If the synthesiser sent nothing this time, it may speak the phrase the next time.
+            if !spoken.is_empty() {
+                self.phrase_audio.keep(text, &speech.name, rate_hz, spoken);
             }
             return Ok(());
         };
@@ -268,7 +271,7 @@ impl SpeechSynthesis {
     }
 
     /// Synthesises one sentence and sends its packets, and appends them to `kept`, if given.
-    /// Returns the reason if it fails; its beginning may have been sent then.
+    /// Returns the reason if it fails; its start may have been sent then.
     async fn speak(
         &self,
         speech: &mut Speech,
@@ -283,7 +286,7 @@ impl SpeechSynthesis {
         let line = |voice: &Arc<str>| Line { text: text.into(), voice: Arc::clone(voice) };
         let mut sound = self.tts.speak(line(&speech.name));
         while let Some(pcm) = sound.next().await {
-            // The voice of a role that the synthesiser lacks must not make a device mute.
+            // A role's voice that the synthesiser lacks must not make a device mute.
             if is_silent
                 && !speech.name.is_empty()
                 && let Err(error) = &pcm
@@ -329,7 +332,7 @@ impl Speech {
             drop(pass);
             let Some(packet) = packet else { break };
             if let Some(kept) = kept {
-                // A copy, since a packet keeps alive the whole block that it was written into.
+                // Copied, since a packet holds the whole block that it was written into.
                 kept.push(Bytes::copy_from_slice(&packet));
             }
             self.put(PlaybackStep::Packet(packet)).await?;

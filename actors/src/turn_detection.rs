@@ -1,6 +1,7 @@
-//! Turn detection: chooses how long a silence must last to end a person's turn, from what the turn detector says of
-//! it, from the words where they are known, and from how long this device's users pause. Never a yes or no: at most a
-//! shorter or longer window. Not for the detector itself, which is a port, nor for finding the silence.
+//! Turn detection: chooses how long a silence must last to end a person's turn, from the turn
+//! detector's judgement, from the words if they are known, and from the usual pauses of this
+//! device's users. Never a binary decision: at most a shorter or longer window. Not for the
+//! detector itself, which is a port, nor for finding the silence.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,48 +14,75 @@ use hearken_dialogue::SpokenLanguage;
 use hearken_dialogue::admission::Admission;
 use hearken_ports::TurnDetector;
 use hearken_proto::ids::DeviceId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::unfinished::UnfinishedWords;
 
-/// Weight of the newest pause in the mean that is learned.
+/// Weight of the newest pause in the learned mean.
 const NEWEST: f64 = 0.1;
-/// Most devices whose pauses are remembered; those of further ones are forgotten when they disconnect.
+/// Maximum number of devices whose pauses are remembered; those of further devices are lost when
+/// they disconnect.
 const MOST_DEVICES: usize = 10_000;
 
 /// Section `[turn_detection]`: when a turn is over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TurnDetectionSettings {
-    /// Name of the model in the catalogue; empty for silence alone (`hearing.silence_ms`).
+    /// Name of the turn detection model in the catalogue. It is used once it has been
+    /// downloaded with `hearken models fetch smart-turn`. Empty disables it.
     pub model: String,
-    /// Silence that ends a turn where the model finds it likely that the person has finished.
+    /// Silence that ends a turn if the model judges it likely that the person has finished.
+    /// For people whose pauses within a turn are longer, their mean pause applies, up to
+    /// `middle_ms`.
     #[serde(rename = "short_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 200, max = 10_000))]
     pub short: Duration,
-    /// Silence that ends a turn where the model is not sure.
+    /// Silence that ends a turn if the model is uncertain. Must not be less than
+    /// `short_ms`.
     #[serde(rename = "middle_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 10_000))]
     pub middle: Duration,
-    /// Silence that ends a turn where the model finds it unlikely.
+    /// Silence that ends a turn if the model judges it unlikely that the person has
+    /// finished, or if the last words are unfinished (`unfinished_zh`, `unfinished_en`).
+    /// Must not be less than `middle_ms`.
     #[serde(rename = "long_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 10_000))]
     pub long: Duration,
-    /// Share of one core, in percent, that the model may use; beyond it, silence alone decides.
+    /// Share of one core that the model may use; beyond it, silence alone ends a turn. A
+    /// judgement takes about 45 ms and a turn needs two or three; unused time accumulates,
+    /// for up to 45 judgements. `3` is enough for two people who talk all the time: raise
+    /// it for more.
+    #[schemars(range(min = 1, max = 100))]
     pub cpu_percent: u32,
-    /// Probability from which on it is likely, in Chinese.
+    /// Probability at or above which the turn counts as complete (Chinese), so that
+    /// `short_ms` applies.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub likely_zh: f64,
-    /// Probability below which it is unlikely, in Chinese.
+    /// Probability below which the turn counts as incomplete (Chinese), so that `long_ms`
+    /// applies. Must not exceed `likely_zh`.
+    #[schemars(range(min = 0.0))]
     pub unlikely_zh: f64,
-    /// Probability from which on it is likely, in English and all other languages.
+    /// Probability at or above which the turn counts as complete (English and all other
+    /// languages), so that `short_ms` applies.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub likely_en: f64,
-    /// Probability below which it is unlikely, in English and all other languages.
+    /// Probability below which the turn counts as incomplete (English and all other
+    /// languages), so that `long_ms` applies. Must not exceed `likely_en`.
+    #[schemars(range(min = 0.0))]
     pub unlikely_en: f64,
-    /// Words after which more is sure to be said, in Chinese: where a text ends with them, the silence must be long.
+    /// Words that indicate an unfinished sentence (Chinese). If the recognised words end
+    /// with one of them, or within a number spoken digit by digit, the silence must last
+    /// `long_ms`. Case and punctuation are ignored.
     pub unfinished_zh: Vec<String>,
-    /// The same in English and all other languages.
+    /// Words that indicate an unfinished sentence (English and all other languages). If the
+    /// recognised words end with one of them, or within a number spoken digit by digit, the
+    /// silence must last `long_ms`. Case and punctuation are ignored.
     pub unfinished_en: Vec<String>,
 }
 
 impl TurnDetectionSettings {
-    /// Returns the words after which more is sure to be said.
+    /// Returns the words that indicate an unfinished sentence.
     pub fn unfinished_words(&self) -> UnfinishedWords {
         UnfinishedWords::new(&self.unfinished_zh, &self.unfinished_en)
     }
@@ -81,7 +109,7 @@ impl Default for TurnDetectionSettings {
     }
 }
 
-/// Mean pauses of the users of each device, kept while the process runs. Clones share them.
+/// Mean pauses of the users of each device, stored while the process runs. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct LearnedPauses(Arc<Mutex<HashMap<DeviceId, Duration>>>);
 
@@ -100,7 +128,7 @@ impl LearnedPauses {
 
 /// Turn detection of one connection.
 pub struct TurnDetection {
-    /// None where there is no model: silence and words decide.
+    /// `None` without a model: silence and words decide.
     detector: Option<Arc<dyn TurnDetector>>,
     settings: TurnDetectionSettings,
     admission: Admission,
@@ -112,7 +140,7 @@ pub struct TurnDetection {
 }
 
 impl TurnDetection {
-    /// Creates the turn detection of a connection, which knows the pauses of its device.
+    /// Creates the turn detection of a connection, with the learned pauses of its device.
     pub fn new(
         detector: Option<Arc<dyn TurnDetector>>,
         settings: TurnDetectionSettings,
@@ -125,7 +153,7 @@ impl TurnDetection {
         Self { detector, settings, admission, language, device, learned, pause }
     }
 
-    /// Reports whether there is a detector, which needs the sound of the speech.
+    /// Returns true if there is a detector, which needs the sound of the speech.
     pub fn has_detector(&self) -> bool {
         self.detector.is_some()
     }
@@ -135,13 +163,14 @@ impl TurnDetection {
         self.detector.clone().filter(|_| !self.admission.is_strained())
     }
 
-    /// Returns how long the silence must last after words that are unfinished.
+    /// Returns the length of silence that ends a turn after unfinished words.
     pub fn unfinished_window(&self) -> Duration {
         self.settings.long
     }
 
-    /// Returns how long the silence must last after which the person has finished with this probability. Where
-    /// people pause for longer, the short window is as long as their mean pause, up to the middle one.
+    /// Returns the length of silence that ends a turn, given this probability that the person has
+    /// finished. For people with longer pauses, the short window is their mean pause, up to the
+    /// middle window.
     pub fn window(&self, probability: f32) -> Duration {
         let s = &self.settings;
         let short = s.short;
@@ -153,8 +182,8 @@ impl TurnDetection {
         };
         let floor = self.pause.clamp(short, middle.max(short));
         let probability = f64::from(probability);
-        // A judgement gives a window, never a yes or no: a wrong one costs some hundred milliseconds, or a cut-off that
-        // a fixed window makes, too. Decision 0061.
+        // A judgement chooses a window and is never a binary decision: a wrong one costs some
+        // hundred milliseconds, or a cut-off that a fixed window would cause, too. Decision 0061.
         if probability >= likely {
             floor
         } else if probability >= unlikely {
@@ -164,7 +193,8 @@ impl TurnDetection {
         }
     }
 
-    /// Learns from a pause inside a turn: the person went on after it. Only a detector's judgements use that.
+    /// Learns from a pause inside a turn, after which the person went on. Only the detector's
+    /// judgements use it.
     pub fn resumed(&mut self, pause: Duration) {
         let counts = pause >= LOOKS[0] && pause <= self.settings.long * 2;
         if !counts || !self.has_detector() {

@@ -1,37 +1,37 @@
-//! Words after which more is sure to be said: "because", "然后", half of a number. Lists and the decision; pure. Not for what
-//! follows from it, which is in `crate::turn_detection`.
+//! Words that indicate an unfinished sentence: "because", "然后", half of a number. Lists and the
+//! decision; pure. Not for its effects, which are in `crate::turn_detection`.
 
 use hearken_base::language::bare;
 
-/// Fewest digits in a row that may be the beginning of a long number, where they are said one by one.
+/// Minimum number of digits that may start a long number, if they are spoken one by one.
 const FEWEST_DIGITS: usize = 3;
-/// The same where the transcript has figures: shorter numbers are often whole.
+/// The same for figures in the transcript: shorter numbers are often complete.
 const FEWEST_FIGURES: usize = 5;
-/// A number of so many digits is whole.
+/// Numbers with at least this many digits count as complete.
 const WHOLE_NUMBER: usize = 11;
-/// Digits as words; Chinese ones are letters each.
+/// Digits as words; the Chinese ones are single characters.
 const DIGIT_WORDS: [&str; 11] =
     ["zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 const DIGIT_LETTERS: &str = "零〇一二三四五六七八九幺";
 
-/// Lists of words that do not end what is said.
+/// Lists of words with which a sentence does not end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnfinishedWords {
-    /// Ends of texts, bare.
+    /// Endings of texts, bare.
     chinese: Vec<String>,
     /// Words at the end of texts.
     english: Vec<Vec<String>>,
 }
 
 impl UnfinishedWords {
-    /// Takes lists as they stand in the configuration; case and punctuation do not matter.
+    /// Creates the lists from the configuration; case and punctuation do not matter.
     pub fn new(chinese: &[String], english: &[String]) -> Self {
         let chinese = chinese.iter().map(|words| bare(words)).filter(|w| !w.is_empty()).collect();
         let english = english.iter().map(|words| tokens(words)).filter(|w| !w.is_empty()).collect();
         Self { chinese, english }
     }
 
-    /// Reports whether more is sure to be said after these words.
+    /// Returns true if these words indicate that more will be said.
     pub fn end(&self, words: &str) -> bool {
         let tokens = tokens(words);
         let text = bare(words);
@@ -47,7 +47,7 @@ fn tokens(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// Reports whether a text ends within a number that is said digit by digit.
+/// Returns true if a text ends within a number that is spoken digit by digit.
 fn is_half_a_number(tokens: &[String], text: &str) -> bool {
     let is_half = |digits: usize, fewest| (fewest..WHOLE_NUMBER).contains(&digits);
     let words = tokens.iter().rev().take_while(|word| DIGIT_WORDS.contains(&word.as_str()));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn conjunctions_articles_and_hesitation_are_followed_by_more() {
+    fn conjunctions_articles_and_hesitation_are_unfinished() {
         for words in [
             "I would like to go because",
             "Tell me a story and.",
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_said_digit_by_digit_goes_on_until_it_is_whole() {
+    fn a_number_spoken_digit_by_digit_is_unfinished_until_it_is_complete() {
         for words in [
             "my number is one three eight",
             "call 13812",
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_are_finished_or_not(words in any::<String>(), list in proptest::collection::vec(any::<String>(), 0..5)) {
+        fn any_words_are_handled(words in any::<String>(), list in proptest::collection::vec(any::<String>(), 0..5)) {
             UnfinishedWords::new(&list, &list).end(&words);
         }
     }

@@ -1,6 +1,6 @@
-//! Bounded channel that carries the audio of one utterance to the recogniser, and its pauses. Buffers that were
-//! read go back to the sender to be filled again, so that a long utterance needs no more memory
-//! than a short one. Not for the content of the audio.
+//! Bounded channel that carries the audio of one utterance to the recogniser, and its pauses.
+//! Buffers that were read return to the sender and are filled again, so that a long utterance needs
+//! no more memory than a short one. Not for the content of the audio.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Most buffers that wait to be filled again; more are freed.
+/// Maximum number of spare buffers; further ones are freed.
 const SPARE: usize = 4;
 
 /// Creates a channel that holds up to `bound` pieces of audio.
@@ -31,12 +31,12 @@ pub struct AudioSender {
     unfinished: Unfinished,
 }
 
-/// What the recogniser tells of the words: whether those that it knows so far are not a whole, so that more will be said.
+/// Flag that the recogniser sets while the words so far are unfinished, so that more will be said.
 #[derive(Debug, Clone, Default)]
 pub struct Unfinished(Arc<AtomicBool>);
 
 impl Unfinished {
-    /// Tells whether the words so far are unfinished.
+    /// Sets whether the words so far are unfinished.
     pub fn set(&self, unfinished: bool) {
         self.0.store(unfinished, Ordering::Release);
     }
@@ -50,7 +50,7 @@ enum Item {
 
 impl AudioSender {
     /// Sends a copy of the samples. Returns false if the channel is full, and the samples are lost.
-    /// A receiver that is gone is no error.
+    /// A receiver that is gone is not an error.
     pub fn send(&mut self, sound: &[i16]) -> bool {
         let mut piece = self.spare.try_recv().unwrap_or_default();
         piece.clear();
@@ -58,15 +58,15 @@ impl AudioSender {
         !matches!(self.pieces.try_send(Item::Sound(piece)), Err(TrySendError::Full(_)))
     }
 
-    /// Tells that the person pauses after the audio that was sent, and may have finished. Not told if the channel is
-    /// full: the receiver has more to do then.
+    /// Reports that the person pauses after the audio that was sent, and may have finished. Not
+    /// sent if the channel is full: the receiver is then behind anyway.
     pub fn pause(&self) {
         let resumed = Arc::clone(&self.resumed);
         let over = self.resumed.load(Ordering::Acquire);
         self.pieces.try_send(Item::Pause(Pause { resumed, over })).unwrap_or_default();
     }
 
-    /// Reports whether the words that the recogniser knows are unfinished.
+    /// Returns true if the words that the recogniser knows are unfinished.
     pub fn is_unfinished(&self) -> bool {
         self.unfinished.0.load(Ordering::Acquire)
     }
@@ -87,7 +87,7 @@ pub struct AudioReceiver {
     unfinished: Unfinished,
 }
 
-/// What comes out of the channel.
+/// Item from the channel.
 #[derive(Debug)]
 pub enum Piece<'a> {
     /// More audio.
@@ -100,25 +100,25 @@ pub enum Piece<'a> {
 #[derive(Debug)]
 pub struct Pause {
     resumed: Arc<AtomicU32>,
-    /// Number of pauses that were over when it began.
+    /// Number of pauses that were over when this one started.
     over: u32,
 }
 
 impl Pause {
-    /// Reports whether the person has not gone on since.
+    /// Returns true if the person has not gone on since.
     pub fn lasts(&self) -> bool {
         self.resumed.load(Ordering::Acquire) == self.over
     }
 }
 
 impl AudioReceiver {
-    /// Returns what tells the sender about the words.
+    /// Returns the flag for unfinished words.
     pub fn unfinished(&self) -> Unfinished {
         self.unfinished.clone()
     }
 
-    /// Returns what comes next, or `None` when the person has finished. Nothing is lost if it is dropped while it
-    /// waits.
+    /// Returns the next item, or `None` when the person has finished. Cancel safe: nothing is lost
+    /// if the future is dropped.
     pub async fn recv(&mut self) -> Option<Piece<'_>> {
         if self.piece.capacity() > 0 {
             // The buffer is freed if enough spare ones wait, or if the sender is gone.
@@ -139,10 +139,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn pieces_come_out_in_order_and_their_memory_is_used_again() {
+    async fn pieces_arrive_in_order_and_their_memory_is_reused() {
         let (mut sender, mut receiver) = channel(2);
         assert!(sender.send(&[1; 9]) && sender.send(&[2; 9]));
-        assert!(!sender.send(&[3]), "the lane is full");
+        assert!(!sender.send(&[3]), "the channel is full");
         let Some(Piece::Sound(first)) = receiver.recv().await else { panic!("no sound") };
         assert_eq!(first, [1; 9]);
         let place = first.as_ptr();
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pause_lasts_until_the_voice_comes_back() {
+    async fn a_pause_lasts_until_the_voice_returns() {
         let (mut sender, mut receiver) = channel(3);
         sender.pause();
         assert!(sender.send(&[0]));
         sender.pause();
-        assert!(!sender.send(&[0]), "pauses take room as sound does");
+        assert!(!sender.send(&[0]), "pauses take slots like sound");
         sender.pause();
         let Some(Piece::Pause(first)) = receiver.recv().await else { panic!("no pause") };
         assert!(matches!(receiver.recv().await, Some(Piece::Sound([0]))));
@@ -172,11 +172,11 @@ mod tests {
         drop(sender);
         let Some(Piece::Pause(second)) = receiver.recv().await else { panic!("no pause") };
         assert_eq!([first.lasts(), same.lasts(), second.lasts()], [false, false, true]);
-        assert!(receiver.recv().await.is_none(), "what did not fit was not told");
+        assert!(receiver.recv().await.is_none(), "a pause that did not fit is not received");
     }
 
     #[tokio::test]
-    async fn words_that_are_unfinished_are_told_until_the_person_goes_on() {
+    async fn unfinished_words_are_reported_until_the_person_goes_on() {
         let (sender, receiver) = channel(1);
         assert!(!sender.is_unfinished());
         receiver.unfinished().set(true);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_recogniser_that_gave_up_is_no_trouble() {
+    async fn a_recogniser_that_gave_up_causes_no_error() {
         let (mut sender, receiver) = channel(2);
         drop(receiver);
         assert!(sender.send(&[1]) && sender.send(&[1]) && sender.send(&[1]));

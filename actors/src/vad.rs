@@ -36,22 +36,23 @@ pub struct VadOutputs {
     pub utterances: Recipient<OpenUtterance>,
 }
 
-/// What decides about utterances.
+/// Settings of utterances.
 pub struct UtteranceRules {
     /// Maximum number of audio pieces of an utterance that wait for the recogniser.
     pub lane: usize,
-    /// When an utterance begins, and how long it may be.
+    /// Settings for the start and the maximum length of an utterance.
     pub hearing: HearingSettings,
-    /// What chooses the silence that ends one.
+    /// Turn detection, which chooses the silence that ends an utterance.
     pub turn_detection: TurnDetection,
-    /// Length of silence after which an answer is begun early; without it, none is.
+    /// Length of silence after which an early answer starts; `None` disables early answers.
     pub speculate_after: Option<Duration>,
 }
 
-/// Where a client sends nothing in silence, longer without a packet is silence, not a packet that is late.
+/// If a client sends nothing during silence, a longer time without a packet counts as silence, not
+/// as a late packet.
 const LATEST_PACKET: Duration = Duration::from_millis(150);
 
-/// A person who goes on this soon after an utterance has ended had not finished.
+/// A person who goes on within this time after the end of an utterance had not finished.
 const WENT_ON: Duration = Duration::from_secs(2);
 
 /// Voice activity detection for one device.
@@ -62,46 +63,47 @@ pub struct VadActor {
     utterance_lane: usize,
     settings: HearingSettings,
     turn_detection: TurnDetection,
-    /// Last utterance, for turn detection, until something is spoken or [`WENT_ON`] has passed.
+    /// Last utterance, for turn detection, until the next speech or until [`WENT_ON`] has passed.
     ended: Option<EndedUtterance>,
     detector: UtteranceDetector,
     mode: Option<ListenMode>,
     open: Option<Utterance>,
-    /// Timer of an utterance whose packets stop coming.
+    /// Timer of an utterance whose packets stop arriving.
     timeout: Option<SpawnHandle>,
-    /// True if the client sends nothing in silence: the packets of its last utterance stopped coming.
+    /// True if the client sends nothing during silence: the packets of its last utterance stopped
+    /// arriving.
     silent_client: bool,
-    /// Number of `Forget` orders carried out.
+    /// Number of `Forget` orders executed.
     forgets: u64,
 }
 
-/// An utterance after which the person may go on.
+/// Utterance after which the person may go on.
 struct EndedUtterance {
     at: Instant,
     /// Silence that ended it.
     silence: Duration,
-    /// For the turn detector, if they go on.
+    /// Recent speech for the turn detector, in case they go on.
     recent: Option<RecentSpeech>,
 }
 
-/// An utterance that is being spoken.
+/// Utterance that is being spoken.
 struct Utterance {
     turn: Turn,
     audio: AudioSender,
     last_packet: Instant,
-    /// Time until which the person has spoken.
+    /// End of the last voice.
     voiced_until: Instant,
-    /// Time until which silence was counted in which nothing came.
+    /// End of the silence that was counted without packets.
     silent_until: Instant,
     sent: Duration,
     dropped: u32,
-    /// For the turn detector.
+    /// Recent speech for the turn detector.
     recent: Option<RecentSpeech>,
-    /// Number of times that the person went on after a silence that was looked at.
+    /// Number of times that the person went on after a reported silence.
     resumed: u32,
-    /// Silence that ends it, as it was last chosen.
+    /// Length of silence that ends it, as last chosen.
     window: Duration,
-    /// The same while the words that are known are not unfinished.
+    /// The same, without regard to unfinished words.
     judged: Duration,
 }
 
@@ -179,7 +181,7 @@ impl VadActor {
         }
     }
 
-    /// Tells the recogniser that the person pauses, or looks at the silence that lasts.
+    /// Reports a pause to the recogniser, or asks the turn detector about the current silence.
     fn paused(&mut self, look: Option<usize>, speculate: bool, ctx: &mut Context<Self>) {
         if let Some(utterance) = self.open.as_ref().filter(|_| speculate) {
             utterance.audio.pause();
@@ -189,7 +191,7 @@ impl VadActor {
         }
     }
 
-    /// Asks the turn detector about the silence that lasts.
+    /// Asks the turn detector about the current silence.
     fn look(&mut self, look: usize, ctx: &mut Context<Self>) {
         let Some(Utterance { turn, resumed, recent: Some(recent), .. }) = &self.open else {
             return;
@@ -207,7 +209,7 @@ impl VadActor {
         }));
     }
 
-    /// Chooses how long the silence must last of which the detector has judged, unless it is over.
+    /// Applies the detector's judgement of a silence, unless that silence is over.
     fn judged(
         &mut self,
         turn: TurnId,
@@ -234,13 +236,14 @@ impl VadActor {
         self.schedule_timeout(ctx);
     }
 
-    /// Chooses how long the silence must last: as was judged, and longer while the words that are known are unfinished.
+    /// Chooses the length of silence that ends the utterance: as judged, and longer while the known
+    /// words are unfinished.
     fn choose_window(&mut self) {
         let Some(utterance) = &mut self.open else { return };
         let longer = self.turn_detection.unfinished_window();
         let unfinished = utterance.audio.is_unfinished();
-        // Words only lengthen the silence: a text that could be a whole is often the beginning of a longer one.
-        // Decision 0065.
+        // Words only lengthen the silence: a text that could be complete is often the start of a
+        // longer one. Decision 0065.
         utterance.window = if unfinished { utterance.judged.max(longer) } else { utterance.judged };
         self.detector.choose_window(utterance.window);
     }
@@ -255,8 +258,8 @@ impl VadActor {
         self.turn_detection.resumed(pause);
     }
 
-    /// Learns from a pause that was taken for the end of a turn, and returns what was said before it. Speech has
-    /// started this long ago.
+    /// Learns from a pause that was treated as the end of a turn, and returns the speech before it.
+    /// The new speech has started `ago` ago.
     fn went_on(&mut self, ago: Duration) -> Option<RecentSpeech> {
         let ended = self.ended.take()?;
         let gap = ended.at.elapsed().saturating_sub(ago);
@@ -268,7 +271,7 @@ impl VadActor {
     }
 
     /// Decodes a packet and appends its samples. A packet that does not decode is counted and
-    /// skipped, with false as the result.
+    /// skipped; then returns false.
     fn decode(&mut self, opus: &[u8], played: u32) -> bool {
         let count = &actor_metrics().uplink;
         match self.detector.decode(opus, played) {
@@ -284,7 +287,7 @@ impl VadActor {
         true
     }
 
-    /// Opens an utterance; `before` is what the person said before it in the same turn.
+    /// Opens an utterance; `before` is the earlier speech of the same turn.
     fn open_utterance(&mut self, before: Option<RecentSpeech>) {
         let turn = self.turns.next();
         // Each utterance has its own channel, whose closing is its end. Decision 0008.
@@ -316,7 +319,7 @@ impl VadActor {
         if utterance.dropped > 0 {
             tracing::warn!(turn = %utterance.turn.id, trace = utterance.turn.trace().log_id(), pieces = utterance.dropped, "utterance has gaps: the recogniser is too slow");
         }
-        // An utterance that ends after its longest time may end while the person speaks.
+        // An utterance that reaches its maximum length may end while the person speaks.
         let trace = utterance.turn.trace();
         let silence = Instant::now().saturating_duration_since(utterance.voiced_until);
         trace.end_ago(Stage::Speech, silence);
@@ -354,9 +357,9 @@ impl VadActor {
         }
     }
 
-    /// Ends an utterance whose packets stop coming: some clients send nothing while silent. Of those, what would be
-    /// done in a silence that they sent is done in time too. The timer fires when something can be due at the
-    /// earliest, and runs only while an utterance is open.
+    /// Ends an utterance whose packets stop arriving: some clients send nothing during silence. For
+    /// those clients, time without packets has the effects of silence. The timer fires at the
+    /// earliest time at which something can be due, and runs only while an utterance is open.
     fn schedule_timeout(&mut self, ctx: &mut Context<Self>) {
         if let Some(timeout) = self.timeout.take() {
             ctx.cancel_future(timeout);
@@ -364,9 +367,9 @@ impl VadActor {
         self.choose_window();
         let Some(utterance) = &self.open else { return };
         let gap = utterance.last_packet.elapsed();
-        // Time is no silence where a client sends all packets: a stall of its network in mid-word would end the turn.
-        // Decision 0066.
-        // Nothing is counted before the detector itself has heard the voice.
+        // Time does not count as silence if a client sends all packets: a network stall within a
+        // word would end the turn. Decision 0066. Nothing is counted before the detector itself has
+        // detected voice.
         let counted = self.detector.silence().filter(|_| self.silent_client);
         let (wait, passed) = match counted {
             Some(silence) => {
@@ -396,7 +399,7 @@ impl VadActor {
         }
     }
 
-    /// Counts this time, in which nothing came, as silence.
+    /// Counts this time, in which nothing arrived, as silence.
     fn pass_silence(&mut self, length: Duration, ctx: &mut Context<Self>) {
         if let Some(utterance) = &mut self.open {
             utterance.silent_until = Instant::now();
@@ -414,7 +417,7 @@ impl VadActor {
 }
 
 impl Utterance {
-    /// Sends more samples of the utterance, up to `longest` in all.
+    /// Sends more samples of the utterance, up to `longest` in total.
     fn send(&mut self, sound: &[i16], longest: Duration) {
         (self.last_packet, self.silent_until) = (Instant::now(), Instant::now());
         self.sent += pcm::duration(sound.len(), SAMPLE_RATE_HZ);
@@ -442,7 +445,7 @@ impl Actor for VadActor {
         }
     }
 
-    /// Cancels the connection, also after a panic: a connection without one of its actors must end.
+    /// Cancels the connection, even after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
         self.turns.connection().cancel();
     }

@@ -1,5 +1,5 @@
-//! Reasons why bytes or JSON are not a valid message. Not for errors of providers or faults sent to
-//! clients.
+//! Reasons for which bytes or JSON are not a valid message. Not for errors of providers or faults
+//! sent to clients.
 
 use crate::json::{JsonError, TooHeavy};
 
@@ -33,7 +33,7 @@ pub enum DecodeError {
         /// Bytes present.
         have: usize,
     },
-    /// A binary header holds a value that no version of the protocol knows.
+    /// A binary header contains a value that no version of the protocol knows.
     #[error("{what}: unexpected value {value}")]
     Header {
         /// The header field.

@@ -16,17 +16,18 @@ pub enum Fault {
     Protocol,
     /// A text message or Close reason of a WebSocket is not UTF-8.
     NotText,
-    /// The server has the maximum number of connections or turns.
+    /// The server has reached its maximum number of connections or turns.
     Busy,
     /// Another connection of the same device replaced this one.
     Replaced,
-    /// There is no such address.
+    /// The address does not exist.
     NotFound,
     /// The request cannot be read.
     BadRequest,
-    /// The caller is unknown: the token is missing, expired, forged or belongs to somebody else.
+    /// The caller is not authenticated: the token is missing, expired, forged or belongs to another
+    /// caller.
     Unauthorized,
-    /// The caller is known, but has no access.
+    /// The caller is authenticated, but has no access.
     Forbidden,
     /// The device is known, but not connected.
     NotConnected,
@@ -36,7 +37,7 @@ pub enum Fault {
     TooMany,
     /// The client sends requests too often.
     RateLimited,
-    /// A limit of the day, such as one of tokens, is reached.
+    /// A daily limit, such as one of tokens, is reached.
     LimitReached,
     /// A part of the server, such as its store, does not respond.
     Unavailable,
@@ -69,7 +70,7 @@ pub struct FaultRow {
     pub http_status: u16,
     /// Code of a WebSocket close (RFC 6455, section 7.4).
     pub close_code: u16,
-    /// Set if a retry may help.
+    /// True if a retry may help.
     pub retryable: bool,
     /// Meaning, for people.
     pub meaning: &'static str,

@@ -36,12 +36,13 @@ string_id! {
 }
 
 string_id! {
-    /// Id of a stored dialogue. Under 64 bytes, because clients keep it in fixed buffers.
+    /// Id of a stored dialogue. Under 64 bytes, because clients store it in fixed buffers.
     SessionId
 }
 
 impl SessionId {
-    /// Returns the beginning of the id, for the log: whoever knows all of it may go on with the session.
+    /// Returns the start of the id, for logs: a caller with the complete id could continue the
+    /// session.
     pub fn short(&self) -> &str {
         self.0.get(..8).unwrap_or_default()
     }

@@ -31,7 +31,7 @@ pub enum Id {
 }
 
 impl Id {
-    /// Returns the number, also if a peer has converted it to a string.
+    /// Returns the number, even if a peer has converted it to a string.
     pub fn as_number(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -54,7 +54,7 @@ impl Id {
     }
 }
 
-/// Returns the words of an error, from the first place that has any.
+/// Returns the text of an error, from the first field that has any.
 pub fn error_words(error: &Value) -> Option<String> {
     const PLACES: [&str; 8] =
         ["message", "detail", "data", "error", "reason", "msg", "text", "description"];
@@ -111,7 +111,7 @@ impl Message {
     /// Parses one message from text.
     ///
     /// # Errors
-    /// Returns an error if the text is no JSON object, or the errors of [`Message::from_value`].
+    /// Returns an error if the text is not a JSON object, or the errors of [`Message::from_value`].
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         Self::from_value(serde_json::from_str(text)?)
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_answers_are_read() {
+    fn careless_answers_are_read() {
         let bare = error(r#"{"jsonrpc":"2.0","id":3,"error":{"message":"Unknown tool: x"}}"#);
         assert_eq!(bare, RpcError { code: None, message: "Unknown tool: x".into(), data: None });
         assert_eq!(error(r#"{"id":3,"error":"no"}"#).message, "no");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn text_that_is_not_a_message_is_refused() {
         let bad = [
             "",
             "[]",
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_complete() {
+    fn encoded_messages_are_complete() {
         let id = Id::Number(1);
         let failed = RpcError { code: None, message: "no".into(), data: None };
         let said = [
@@ -322,7 +322,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_undoes_writing(message in messages()) {
+        fn messages_round_trip(message in messages()) {
             prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
         }
 

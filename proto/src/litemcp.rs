@@ -1,5 +1,5 @@
 //! LiteMCP 1.0.0, a protocol to query and call a single tool. Over WebSocket and standard streams
-//! each message is in an envelope with an id, over HTTP it is bare. Decoding is lenient where the
+//! each message is in an envelope with an id, over HTTP it is bare. Decoding is lenient if the
 //! document is contradictory or incomplete. Encoding follows its examples. Not for detecting reused
 //! ids, nor for executing tools.
 
@@ -23,7 +23,7 @@ pub const STDIO_END: &[u8] = b"\n\n\n";
 /// the second: a client sends both and a server accepts either.
 pub const TOKEN_HEADERS: [&str; 2] = ["authorization", "authentication"];
 
-/// Maximum number of characters kept of a `type`.
+/// Maximum number of characters of a stored `type`.
 const MAX_KIND_CHARS: usize = 64;
 
 /// Protocol version: `[major, minor, patch]`.
@@ -38,7 +38,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reports whether this version is compatible with the supported one.
+    /// Returns true if this version is compatible with the supported one.
     pub fn is_ours(self) -> bool {
         self.major == VERSION.major
     }
@@ -63,7 +63,7 @@ impl Serialize for Version {
 }
 
 impl<'de> Deserialize<'de> for Version {
-    /// Accepts `{"major", "minor", "patch"}` too, which the document uses for calls in one place.
+    /// Also accepts `{"major", "minor", "patch"}`, which the document uses for calls in one place.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let number = |v: &Value| v.as_u64().and_then(|n| u32::try_from(n).ok());
@@ -148,7 +148,7 @@ pub struct Response {
     /// Parts in order. After a failure, the reason for it.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub content: Vec<Content>,
-    /// Set if the call failed.
+    /// True if the call failed.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub error: bool,
 }
@@ -187,7 +187,7 @@ pub struct Envelope {
     /// Type: `get`, `info`, `call`, `result`, or a peer's own.
     pub kind: String,
     content: Value,
-    /// Duplicate name. The last value is used where duplicates are accepted.
+    /// Error about a duplicate name. If duplicates are accepted, the last value is used.
     twice: Option<JsonError>,
 }
 
@@ -195,11 +195,12 @@ impl Envelope {
     /// Parses the envelope.
     ///
     /// # Errors
-    /// Returns an error if the text is no JSON object, or has no version, whole id or type.
+    /// Returns an error if the text is not a JSON object, or has no version, integer id or type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         let (mut fields, twice) = match json::object(text.as_bytes()) {
             Ok(fields) => (fields, None),
-            // A name that stands twice has a path. All that is refused for another reason, as its weight, stays so.
+            // The error about a duplicate name has a path. Texts that are refused for other
+            // reasons, such as their weight, stay refused.
             Err(error) if error.field().is_some() => match serde_json::from_str(text) {
                 Ok(Value::Object(fields)) => (fields, Some(error)),
                 _ => return Err(error.into()),
@@ -289,7 +290,7 @@ impl Ids {
     pub fn draw(&mut self) -> i64 {
         loop {
             // Linear congruential generator with full period: the increment is odd, and the factor
-            // is one more than a multiple of four.
+            // is a multiple of four plus one.
             self.0 = self.0.wrapping_mul(1_103_515_245).wrapping_add(12_345) & Self::MASK;
             if self.0 != 0 {
                 return i64::from(self.0);
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_the_reason() {
+    fn text_that_is_not_a_message_is_refused_with_the_reason() {
         let many = r#"{"a":0},"#.repeat(100_000);
         let heavy =
             format!(r#"{{"version":[1,0,0],"id":1,"type":"get","data":{{}},"x":[{many}0]}}"#);
@@ -379,13 +380,13 @@ mod tests {
                 "`data.response` must be an object, not an array",
             ),
         ] {
-            let told = read(text).unwrap_err().to_string();
-            assert!(told.contains(says), "{text}: {told}");
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.contains(says), "{text}: {message}");
         }
     }
 
     #[test]
-    fn the_holes_of_the_document_are_read_leniently() {
+    fn gaps_of_the_document_are_read_leniently() {
         for text in [
             r#"{"version":{"major":1,"minor":0,"patch":0},"id":7,"type":"get"}"#,
             r#"{"version":[1,0,0],"id":7,"type":"get","data":null}"#,
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn no_id_comes_twice() {
+    fn ids_are_unique() {
         for seed in [0, 1, u32::MAX] {
             let mut ids = Ids::new(seed);
             let drawn: HashSet<i64> = (0..100_000).map(|_| ids.draw()).collect();
@@ -477,7 +478,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_again(body in body(), id in any::<i64>()) {
+        fn bodies_round_trip(body in body(), id in any::<i64>()) {
             let text = body.encode(id);
             prop_assert!(!text.contains('\n'), "three of them would end it on standard streams");
             prop_assert_eq!(read(&text), Ok((id, body)));

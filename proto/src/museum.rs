@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send_is_read() {
+    fn bodies_of_clients_are_read() {
         let said = ParseRequest::read(&json!({"user_input": " 你好 ", "spirit_id": "", "x": 1}));
         let said = said.unwrap();
         assert_eq!((said.user_input.as_str(), said.spirit_id), ("你好", None));
@@ -363,10 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_named() {
+    fn every_mistake_is_reported() {
         assert_eq!(wrong(ParseRequest::read(&json!([]))), ["body: must be a JSON object"]);
         let most = "x".repeat(MAX_INPUT_CHARS + 1);
-        for (body, told) in [
+        for (body, expected) in [
             (json!({}), "body.user_input: field required"),
             (json!({"user_input": null}), "body.user_input: field required"),
             (json!({"user_input": " "}), "body.user_input: has 1 to 2000 characters"),
@@ -377,15 +377,15 @@ mod tests {
                 "body.scene_type: must be study, leisure or public",
             ),
         ] {
-            assert_eq!(wrong(ParseRequest::read(&body)), [told], "{body}");
+            assert_eq!(wrong(ParseRequest::read(&body)), [expected], "{body}");
         }
         assert_eq!(wrong(ParseRequest::read(&json!({"scene_type": 1}))).len(), 2);
-        for (body, told) in [
+        for (body, expected) in [
             (json!({}), "body.client_metadata: field required"),
             (json!({"client_metadata": []}), "body.client_metadata: must be an object"),
             (json!({"client_metadata": {}, "functions": {}}), "body.functions: must be a list"),
         ] {
-            assert_eq!(wrong(Register::read(&body)), [told], "{body}");
+            assert_eq!(wrong(Register::read(&body)), [expected], "{body}");
         }
     }
 

@@ -10,7 +10,7 @@
 //!
 //! - `t` is in seconds since the first frame, with three decimals.
 //! - `up` is from the device, `down` from the server: the unchanged JSON message.
-//! - `up_text` and `down_text` are text frames that are no JSON object, as strings.
+//! - `up_text` and `down_text` are text frames that are not JSON objects, as strings.
 //! - `up_audio` and `down_audio` are single Opus packets in base64, without the framing header.
 //!
 //! Unknown fields are ignored, optional ones have defaults, blank lines are skipped. If the last
@@ -33,7 +33,7 @@ pub const FORMAT: &str = "hearken-recording";
 /// Highest supported `version`.
 pub const VERSION: u32 = 1;
 
-/// Latest time of a frame. Up to this number of seconds, milliseconds remain exact.
+/// Maximum time of a frame, in seconds. Up to it, milliseconds remain exact.
 const MAX_SECONDS: f64 = 1e9;
 
 /// Recorded session.
@@ -129,7 +129,7 @@ pub struct Expect {
     /// for Chinese, words for other languages. 0 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_error: Option<f64>,
-    /// Set if words and audio must be returned.
+    /// True if words and audio must be returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<bool>,
     /// Minimum fraction of the reply's words (characters for Chinese) that speech recognition reads
@@ -169,13 +169,13 @@ pub struct Frame {
 pub enum Content {
     /// JSON object from the device.
     Up(Value),
-    /// Text frame from the device that is no JSON object.
+    /// Text frame from the device that is not a JSON object.
     UpText(String),
     /// Opus packet from the device.
     UpAudio(Bytes),
     /// JSON object to the device.
     Down(Value),
-    /// Text frame to the device that is no JSON object.
+    /// Text frame to the device that is not a JSON object.
     DownText(String),
     /// Opus packet to the device.
     DownAudio(Bytes),
@@ -197,7 +197,7 @@ fn object(text: &str) -> Option<Value> {
     serde_json::from_str::<Value>(text).ok().filter(Value::is_object)
 }
 
-/// Reason why a file is no recording, with its place.
+/// Reason for which a file is not a recording, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {}{reason}", field.map(|f| format!("field `{f}`: ")).unwrap_or_default())]
 pub struct RecordingError {
@@ -219,7 +219,7 @@ impl Recording {
     /// Parses a whole file.
     ///
     /// # Errors
-    /// Returns an error if the first line is no header of this format, or a frame's line is
+    /// Returns an error if the first line is not a header of this format, or a frame's line is
     /// unreadable. It names the line and the field.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -229,7 +229,7 @@ impl Recording {
             .map(|(at, line)| (at + 1, line))
             .filter(|(_, line)| !line.trim().is_empty());
         let (number, first) = lines.next().ok_or_else(|| {
-            RecordingError::new(1, None, "the file is empty; a recording begins with a header")
+            RecordingError::new(1, None, "the file is empty; a recording starts with a header")
         })?;
         let header = Header::parse(number, first)?;
         let mut frames = Vec::new();
@@ -256,7 +256,7 @@ impl Recording {
 impl Header {
     fn parse(number: usize, line: &str) -> Result<Self, RecordingError> {
         let value = json::object(line.as_bytes()).map_err(|e| {
-            RecordingError::new(number, None, format!("the header is no JSON object: {e}"))
+            RecordingError::new(number, None, format!("the header is not a JSON object: {e}"))
         })?;
         if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
             return Err(RecordingError::new(number, Some("format"), format!("must be `{FORMAT}`")));
@@ -307,7 +307,7 @@ impl Frame {
             }
         }
         let names = FIELDS.map(|(name, _)| name).join(", ");
-        Err(err(None, format!("holds none of {names}")))
+        Err(err(None, format!("contains none of {names}")))
     }
 
     /// Returns the frame's line, with its line end.
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_reads_as_a_person_would_write_it() {
+    fn a_session_is_readable_text() {
         let recording = Recording {
             header: Header {
                 device_id: Some("02:00:00:00:00:01".into()),
@@ -415,14 +415,14 @@ mod tests {
         ]
         .join("\n");
         expect![[r#"
-            line 1: the file is empty; a recording begins with a header
+            line 1: the file is empty; a recording starts with a header
             line 1: field `format`: must be `hearken-recording`
             line 1: field `version`: is 9, but only version 1 is known
             line 3: field `t`: must be a number of seconds
             line 3: field `t`: must be between 0 and 1000000000 seconds
             line 3: field `up`: must be a JSON object
             line 3: field `down_audio`: must be base64: Invalid symbol 33, offset 0.
-            line 3: holds none of up, up_text, up_audio, down, down_text, down_audio
+            line 3: contains none of up, up_text, up_audio, down, down_text, down_audio
             line 3: must be a JSON object"#]]
         .assert_eq(&said);
     }
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_off_by_a_crash_is_left_out() {
+    fn a_line_cut_off_by_a_crash_is_skipped() {
         let text = format!("{HEAD}{{\"t\":0,\"up\":{{}}}}\n{{\"t\":1,\"down_au");
         assert_eq!(Recording::parse(&text).unwrap().frames.len(), 1);
     }
@@ -456,7 +456,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_undoes_writing(
+        fn recordings_round_trip(
             frames in prop::collection::vec((0_u64..10_000_000, contents()), 0..8),
             title in ".{0,20}",
         ) {

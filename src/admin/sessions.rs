@@ -1,7 +1,7 @@
-//! Sessions of the administrator and of others who have an account: logging in with the password returns a short-lived access token
-//! and a long-lived refresh token. Refresh tokens are single-use; reuse revokes the session. Both are
-//! valid as long as their session is, which the store keeps for every instance of the server: it ends
-//! with its log-out, and with the password that opened it. Not for HTTP.
+//! Sessions of the administrator and of users with accounts. A login with the password returns a
+//! short-lived access token and a long-lived refresh token. Refresh tokens are single-use; reuse
+//! ends the session. Both tokens are valid until their session ends, at logout or when the password
+//! changes; sessions are in the store, shared by all instances. Not for HTTP.
 
 mod accounts;
 
@@ -29,20 +29,20 @@ pub use self::accounts::{Account, AccountError, MAX_ACCOUNTS};
 
 /// The administrator's name.
 pub const USERNAME: &str = "admin";
-/// Hash that no password has: what the password of an unknown name is compared with.
+/// Hash that matches no password; a login with an unknown name is checked against it.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVhcmtlbiBub2JvZHkgMQ$\
                       AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 /// Audience of the tokens.
 const AUDIENCE: &str = "hearken admin";
-/// Text that is mixed with the server's secret to derive the signing key.
+/// Text mixed with the server's secret to derive the signing key.
 const PURPOSE: &[u8] = b"hearken admin tokens, version 1";
-/// Text that is mixed with the signing key to derive that of the password's fingerprint.
+/// Text mixed with the signing key to derive the key of credential fingerprints.
 const FINGERPRINT: &[u8] = b"fingerprint of the password";
 /// Field of a session's state with the fingerprint of its credential.
 const PRINT: &str = "fingerprint";
-/// Prefix of the names under which sessions are stored among the settings.
+/// Prefix of the settings that store sessions.
 const SESSION: &str = "admin.session.";
-/// Maximum number of sessions of one name: with one more, the oldest ends.
+/// Maximum number of sessions per name; a further login ends the oldest.
 const MOST_SESSIONS: usize = 50;
 
 /// Pair of tokens in the format of OAuth 2 (RFC 6749, section 5.1).
@@ -58,7 +58,7 @@ pub struct TokenPair {
     pub expires_in: u64,
 }
 
-/// Reason why a log-in or a token is refused.
+/// Reason why a login or a token is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     /// The name or the password is wrong.
@@ -73,10 +73,10 @@ pub enum LoginError {
     /// The session was ended, or the token was used before.
     #[error("the session has ended: log in")]
     Over,
-    /// A password was chosen before.
+    /// A password is already set.
     #[error("a password is chosen already: log in with it")]
     HasPassword,
-    /// The configuration decides.
+    /// The password is in the configuration.
     #[error("`admin.password` of the configuration is the password: change it there")]
     Configured,
     /// The store failed.
@@ -97,39 +97,39 @@ struct Claims {
     sub: String,
     aud: String,
     kind: Kind,
-    /// Id of the session.
+    /// Session id.
     sid: String,
-    /// Id of the token.
+    /// Token id.
     jti: String,
     iat: i64,
     exp: i64,
 }
 
-/// Somebody who is logged in.
+/// User who is logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// Their name.
+    /// Name of the user.
     pub who: String,
-    /// What they may do now.
+    /// Current right of the user.
     pub right: Right,
     session: String,
 }
 
-/// Sessions of the administrator, and the lifetimes of their tokens.
+/// Sessions of all users, and the lifetimes of their tokens.
 pub struct AdminSessions {
     signing: EncodingKey,
     checking: DecodingKey,
     passwords: Passwords,
-    /// Key of the fingerprint of the credential. A session is valid while it is that of its log-in.
+    /// Key for fingerprints of credentials. A session ends when the fingerprint of its credential changes.
     print_key: [u8; 32],
     access: Duration,
     refresh: Duration,
     store: Arc<dyn SettingsStore>,
-    /// Lock: one refresh token is exchanged at a time.
+    /// Serialises refreshes, logouts and changes of accounts within this instance.
     refresh_lock: tokio::sync::Mutex<()>,
 }
 
-/// Returns an HMAC-SHA256 of this text.
+/// Returns the HMAC-SHA256 of this text.
 fn derived(key: &[u8], text: &[u8]) -> [u8; 32] {
     let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     mac.chain_update(text).finalize().into_bytes().into()
@@ -168,8 +168,7 @@ impl AdminSessions {
         }
     }
 
-    /// Logs in with name and password, and returns two tokens. `from` is the client's address, for
-    /// the audit log.
+    /// Logs in with name and password, and returns a token pair. `from` is the client's address, for the audit log.
     ///
     /// # Errors
     /// The name or password is wrong, or the store failed.
@@ -182,7 +181,7 @@ impl AdminSessions {
     ) -> Result<TokenPair, LoginError> {
         let who = username.to_lowercase();
         let holder = self.holder(&who).await?;
-        // An unknown name takes as long as a wrong password.
+        // An unknown name takes as much time as a wrong password.
         let nobody = || (Credential::Chosen(Secret::new(NOBODY)), Right::Guest);
         let (credential, _) = holder.clone().unwrap_or_else(nobody);
         if !self.passwords.fits(&credential, password).await || holder.is_none() {
@@ -191,7 +190,7 @@ impl AdminSessions {
         self.open(&who, &credential, from, now).await
     }
 
-    /// Returns what logs somebody in now, and their right; `None` if nobody has this name.
+    /// Returns the credential and the right of the user with this name; `None` if there is none.
     async fn holder(&self, who: &str) -> Result<Option<(Credential, Right)>, StoreError> {
         if who == USERNAME {
             return Ok(Some((self.passwords.credential().await?, Right::Administrator)));
@@ -204,7 +203,7 @@ impl AdminSessions {
         &self.passwords
     }
 
-    /// Opens a session for somebody who has shown the credential.
+    /// Opens a session for a user whose credential was verified.
     async fn open(
         &self,
         who: &str,
@@ -221,10 +220,10 @@ impl AdminSessions {
         Ok(pair)
     }
 
-    /// Chooses the first password, and logs in with it. The caller has checked that they may.
+    /// Sets the first password, and logs in with it. The caller has checked that the client may.
     ///
     /// # Errors
-    /// There is a password, or the store failed.
+    /// A password is already set, or the store failed.
     pub async fn choose_first(
         &self,
         password: &str,
@@ -238,10 +237,10 @@ impl AdminSessions {
         self.set_password(password, from, now).await
     }
 
-    /// Changes the password of somebody who is logged in. All their sessions end; returns the tokens of a new one.
+    /// Changes the password of a logged-in user. Ends all their sessions; returns the tokens of a new one.
     ///
     /// # Errors
-    /// The current one is wrong, the configuration decides, or the store failed.
+    /// The current password is wrong, the configuration sets the password, or the store failed.
     pub async fn change_password(
         &self,
         who: &str,
@@ -283,8 +282,9 @@ impl AdminSessions {
         URL_SAFE_NO_PAD.encode(derived(&self.print_key, credential.text().as_bytes()))
     }
 
-    /// Returns the names of sessions that have expired, or were opened with a password that does not hold any more; and
-    /// of the oldest of this credential, where another one would be too many.
+    /// Returns the names of sessions to delete: expired ones, those opened with a password that is
+    /// no longer valid, and the oldest of this credential if a new session would exceed
+    /// [`MOST_SESSIONS`].
     async fn expired(&self, print: &str, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
         let own = self.passwords.credential().await?;
@@ -304,22 +304,21 @@ impl AdminSessions {
         Ok(over.into_iter().chain(surplus).map(|(name, _)| name).collect())
     }
 
-    /// Returns the state of a session that has not ended, the fingerprint of the credential of now, and the right.
+    /// Returns the state of a session that has not ended, the fingerprint of the current credential, and the right.
     async fn session(&self, claims: &Claims) -> Result<(Value, String, Right), LoginError> {
         let (credential, right) = self.holder(&claims.sub).await?.ok_or(LoginError::Over)?;
         let print = self.fingerprint(&credential);
-        // Each request reads the session: by its signature alone, a token outlives a log-out and a changed password.
-        // Decision 0055.
+        // Each request reads the session: a check of the signature alone would accept tokens after
+        // a logout or a change of the password. Decision 0055.
         let state = self.store.setting(&format!("{SESSION}{}", claims.sid)).await?;
         let state = state.filter(|state| state[PRINT] == print).ok_or(LoginError::Over)?;
         Ok((state, print, right))
     }
 
-    /// Exchanges a refresh token for the next two tokens. A token that was used before ends its
-    /// session.
+    /// Exchanges a refresh token for a new token pair. Reuse of a token ends its session.
     ///
     /// # Errors
-    /// The token is invalid, its session is over, or the store failed.
+    /// The token is invalid, its session has ended, or the store failed.
     pub async fn refresh(
         &self,
         token: &str,
@@ -338,14 +337,14 @@ impl AdminSessions {
         }
         let (pair, next) = self.pair(&claims.sid, &claims.sub, &print, now)?;
         let told = entry(&claims.sub, "tokens refreshed", from, now);
-        // Another instance may have ended the session meanwhile, or exchanged the token.
+        // Another instance may have ended the session, or exchanged the token, in the meantime.
         match self.store.replace(&name, Some(&state), &next, &told).await? {
             true => Ok(pair),
             false => Err(LoginError::Over),
         }
     }
 
-    /// Ends a session: its tokens become invalid.
+    /// Ends a session; its tokens become invalid.
     ///
     /// # Errors
     /// The store failed.
@@ -356,15 +355,15 @@ impl AdminSessions {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let name = format!("{SESSION}{}", who.session);
-        // A token that is exchanged at the same time would bring the session back.
+        // A concurrent exchange of a token would restore the session.
         let _one_at_a_time = self.refresh_lock.lock().await;
         self.store.change(&[(name, None)], &entry(&who.who, "logged out", from, now)).await
     }
 
-    /// Verifies an access token and returns who shows it.
+    /// Verifies an access token and returns its user.
     ///
     /// # Errors
-    /// The token is invalid or has expired, its session is over, or the store failed.
+    /// The token is invalid or expired, its session has ended, or the store failed.
     pub async fn verify(&self, token: &str, now: Timestamp) -> Result<LoggedIn, LoginError> {
         let claims = self.claims(token, Kind::Access, now)?;
         let (_, _, right) = self.session(&claims).await?;
@@ -374,7 +373,7 @@ impl AdminSessions {
     fn claims(&self, token: &str, kind: Kind, now: Timestamp) -> Result<Claims, LoginError> {
         let mut rules = Validation::new(Algorithm::HS256);
         rules.set_audience(&[AUDIENCE]);
-        // The expiry is checked below, with the given time.
+        // The expiry is checked below, against the given time.
         rules.validate_exp = false;
         let decoded = decode::<Claims>(token, &self.checking, &rules);
         let claims = decoded.map_err(|_| LoginError::Token)?.claims;
@@ -385,7 +384,7 @@ impl AdminSessions {
         }
     }
 
-    /// Creates two tokens of a session, and the state of it to store.
+    /// Creates the token pair of a session, and the state to store.
     fn pair(
         &self,
         session: &str,

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::keys::{CHANGEABLE, read, write};
-use crate::config::{Config, check};
+use crate::config::{Config, check, names};
 
 /// Interval at which the store is checked for changes of other instances, and at the start, until
 /// it answers.
@@ -106,25 +106,9 @@ impl RuntimeSettings {
         CHANGEABLE.iter().map(one).collect()
     }
 
-    /// Returns the configuration with these changes.
-    fn with(&self, changed: &Changed) -> Result<Config, ChangeError> {
-        let mut config = self.base.clone();
-        for (key, value) in changed {
-            match write(&mut config, key, value) {
-                Some(Ok(())) => {}
-                Some(Err(wrong)) => {
-                    return Err(ChangeError::Invalid(format!("`{key}`: {wrong}")));
-                }
-                None => return Err(ChangeError::Unknown(key.clone())),
-            }
-        }
-        check::check(&config).map_err(|error| ChangeError::Invalid(error.to_string()))?;
-        Ok(config)
-    }
-
     /// Prepares every part for these changes.
     fn prepare(&self, changed: &Changed) -> Result<Vec<ApplyChange>, ChangeError> {
-        let config = self.with(changed)?;
+        let config = with(&self.base, changed)?;
         let ready = self.uses.iter().map(|part| part(&config));
         let ready: anyhow::Result<Vec<ApplyChange>> = ready.collect();
         ready.map_err(|error| ChangeError::Invalid(format!("{error:#}")))
@@ -152,7 +136,8 @@ impl RuntimeSettings {
         let mut changed = self.changed().clone();
         let mut kept = Vec::new();
         let mut told = Map::new();
-        for (key, value) in wanted {
+        for (name, value) in wanted {
+            let key = &names::resolve(name).path;
             if !CHANGEABLE.contains(&key.as_str()) {
                 return Err(ChangeError::Unknown(key.clone()));
             }
@@ -188,8 +173,7 @@ impl RuntimeSettings {
     pub async fn refresh(&self) -> Result<(), ChangeError> {
         let _one_at_a_time = self.changing.lock().await;
         let stored = self.store.settings().await?;
-        let may_change = |key: &str| CHANGEABLE.contains(&key) && !self.environment().contains(key);
-        let stored: Changed = stored.into_iter().filter(|(key, _)| may_change(key)).collect();
+        let stored = changes(&self.base, stored);
         if *self.changed() == stored {
             return Ok(());
         }
@@ -214,6 +198,43 @@ impl RuntimeSettings {
             last = told;
         }
     }
+}
+
+/// Returns the configuration with these changes.
+fn with(base: &Config, changed: &Changed) -> Result<Config, ChangeError> {
+    let mut config = base.clone();
+    for (key, value) in changed {
+        match write(&mut config, key, value) {
+            Some(Ok(())) => {}
+            Some(Err(wrong)) => {
+                return Err(ChangeError::Invalid(format!("`{key}`: {wrong}")));
+            }
+            None => return Err(ChangeError::Unknown(key.clone())),
+        }
+    }
+    check::check(&config).map_err(|error| ChangeError::Invalid(error.to_string()))?;
+    Ok(config)
+}
+
+/// Returns the stored settings that apply, by path: not those that the environment sets. They may
+/// have been stored under an old name.
+fn changes(base: &Config, stored: Vec<(String, Value)>) -> Changed {
+    let applies = |key: &str| CHANGEABLE.contains(&key) && !base.from_environment.contains(key);
+    let stored = stored.into_iter().map(|(name, value)| (names::resolve(&name).path, value));
+    stored.filter(|(key, _)| applies(key)).collect()
+}
+
+/// Returns the configuration with the stored settings, and the paths that they set.
+///
+/// # Errors
+/// A stored value cannot be used any more.
+pub fn stored_settings(
+    base: &Config,
+    stored: Vec<(String, Value)>,
+) -> Result<(Config, Vec<&'static str>), ChangeError> {
+    let changed = changes(base, stored);
+    let paths = CHANGEABLE.iter().copied().filter(|key| changed.contains_key(*key)).collect();
+    Ok((with(base, &changed)?, paths))
 }
 
 #[cfg(test)]

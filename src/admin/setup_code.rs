@@ -1,5 +1,5 @@
-//! Code with which the first password is chosen in a browser: printed in the log, good once, for a while and for a few tries. Not
-//! for passwords.
+//! Code for setting the first password in a browser: printed in the log, single-use, limited in
+//! time and attempts. Not for passwords.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use crate::auth::same;
 
-/// Time for which a code is good.
+/// Lifetime of a code.
 pub const GOOD_FOR: Duration = Duration::from_hours(1);
-/// Wrong codes after which the right one is no longer good, too.
+/// Number of wrong codes after which the code becomes invalid.
 const TRIES: u32 = 20;
-/// Digits of a code.
+/// Number of digits of a code.
 const DIGITS: usize = 8;
 
-/// Code of a server, if it has one.
+/// Current code of the server, if any.
 #[derive(Default)]
 pub struct SetupCode(Mutex<Option<Code>>);
 
@@ -26,10 +26,10 @@ struct Code {
 }
 
 impl SetupCode {
-    /// Makes a new code, and returns it for people.
+    /// Creates a new code, and returns it in readable form.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The system provides no random numbers.
     pub fn renew(&self) -> Result<String, getrandom::Error> {
         let mut random = [0; 16];
         getrandom::fill(&mut random)?;
@@ -40,7 +40,7 @@ impl SetupCode {
         Ok(shown)
     }
 
-    /// Reports whether this is the code; counts it if it is not.
+    /// Returns true if this is the code; otherwise counts a failed attempt.
     pub fn is(&self, told: &str) -> bool {
         let told: String = told.chars().filter(|c| !matches!(c, '-' | ' ')).collect();
         let mut kept = self.code();
@@ -56,7 +56,7 @@ impl SetupCode {
         fits
     }
 
-    /// Ends the code: a password was chosen.
+    /// Invalidates the code, after a password was set.
     pub fn end(&self) {
         *self.code() = None;
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_code_is_good_for_an_hour_and_until_it_is_ended() {
+    async fn a_code_is_valid_for_an_hour_or_until_it_is_ended() {
         let code = SetupCode::default();
         assert!(!code.is(""), "there is none");
         let shown = code.renew().unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_tries_too_often_ends_it() {
+    async fn too_many_wrong_codes_invalidate_the_code() {
         let code = SetupCode::default();
         let shown = code.renew().unwrap();
         for _ in 0..TRIES - 1 {

@@ -1,5 +1,5 @@
-//! Signature of the administrator's tokens: HMAC-SHA256 for the crate `jsonwebtoken`, from the same
-//! crates as every other signature of ours. Not for the content of tokens.
+//! Signature of login tokens: HMAC-SHA256 for the crate `jsonwebtoken`, from the same crates as
+//! every other signature in this project. Not for the content of tokens.
 
 use hmac::{Hmac, Mac as _};
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
@@ -8,17 +8,18 @@ use jsonwebtoken::signature::{self, Signer, Verifier};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey};
 use sha2::Sha256;
 
-/// Cryptography that knows HS256 only: a token with another algorithm is refused.
-// The providers of `jsonwebtoken` bring a second TLS library, or RSA and curves with an open advisory. Decision 0052.
+/// Crypto provider that supports HS256 only: a token with another algorithm is refused.
+// The built-in providers of `jsonwebtoken` bring a second TLS library, or RSA and curves with an
+// open advisory. Decision 0052.
 static HS256: CryptoProvider = CryptoProvider {
     signer_factory: |algorithm, key| Ok(Box::new(signing(*algorithm, key)?)),
     verifier_factory: |algorithm, key| Ok(Box::new(checking(*algorithm, key)?)),
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Selects the signature for the whole process. Further calls change nothing.
+/// Installs the signature for the whole process. Further calls have no effect.
 pub(super) fn choose_provider() {
-    // Fails only where it was chosen before.
+    // Fails only if a provider is already installed.
     HS256.install_default().ok();
 }
 

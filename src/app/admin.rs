@@ -1,5 +1,4 @@
-//! Construction of the administrator's service, with the parts of the server that use settings
-//! changeable at run time. Not for changing them.
+//! Builds the administrator's service, with the parts whose settings can change at run time. Not for changing them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -29,18 +28,17 @@ use crate::history::History;
 use crate::http::{self, Admin, Chats, DeviceEndpoint, Figures, MuseumClients, TextClients};
 use crate::telemetry;
 
-/// Maximum number of log-in attempts from one address per minute.
+/// Maximum number of login attempts per address and minute.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 
 /// Parts whose settings can change at run time, except the language models.
 pub(super) struct Changing {
-    /// Settings of devices' conversations, and the function that computes them from the
-    /// configuration.
+    /// Settings of devices' conversations, and the function that computes them from the configuration.
     pub(super) dialogue: Reloadable<DialogueSettings>,
     pub(super) dialogue_of: fn(&Config) -> DialogueSettings,
     /// Policies of tools in all conversations.
     pub(super) tool_policies: Reloadable<ToolPolicies>,
-    /// Settings of text clients, and the idle time after which their sessions end.
+    /// Settings of text clients, and the idle timeout of their sessions.
     pub(super) gateway: Reloadable<TextGatewaySettings>,
     pub(super) gateway_idle: Reloadable<Duration>,
     /// Settings of chat sessions.
@@ -49,10 +47,9 @@ pub(super) struct Changing {
     pub(super) museum: Arc<Museum>,
     /// History of conversations.
     pub(super) history: History,
-    /// Meter of what is used.
+    /// Usage meter.
     pub(super) usage: UsageMeter,
-    /// Registry of devices and connection slots of text clients, used only for counting
-    /// connections.
+    /// Registry of devices and connection slots of text clients, used only to count connections.
     pub(super) devices: DeviceRegistry,
     pub(super) text_slots: Slots,
 }
@@ -142,8 +139,7 @@ impl Changing {
     }
 }
 
-/// Builds the administrator's service. The models apply changed settings first, then all other
-/// parts.
+/// Builds the administrator's service. The models apply changed settings first, then all other parts.
 pub(super) fn build(parts: &Parts<'_>, changing: Changing) -> anyhow::Result<Admin> {
     let Parts { config, models, .. } = parts;
     let store: Arc<dyn SettingsStore> = Arc::clone(&parts.store) as _;
@@ -167,7 +163,7 @@ pub(super) fn build(parts: &Parts<'_>, changing: Changing) -> anyhow::Result<Adm
     Ok(Admin { admin_sessions, setup_code, settings, store, museum, figures, attempts })
 }
 
-/// Returns a function for the numbers of connections, and the cost of the models by frontend.
+/// Returns a function for the numbers of connections, and the models' cost by frontend.
 fn figures(changing: &Changing, costs: &CostTracker) -> Arc<dyn Fn() -> Figures + Send + Sync> {
     let devices = changing.devices.clone();
     let slots = changing.text_slots.clone();

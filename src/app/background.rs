@@ -1,5 +1,5 @@
 //! Background tasks: sweeping, purging, applying changes of other instances, and warming up the
-//! engines. Not for their end: the server aborts them.
+//! engines. Not for ending them: the server aborts them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,13 +28,13 @@ use crate::tls::Certificate;
 use crate::trace_export::TraceExporter;
 use crate::{engines, telemetry};
 
-/// Wait before another attempt to synthesise the fixed phrases.
+/// Wait before the next attempt to synthesise the fixed phrases.
 const WARM_UP_RETRY: Duration = Duration::from_secs(15);
 
-/// Wait before the store is asked again for the password.
+/// Wait before the next attempt to read the store.
 const STORE_RETRY: Duration = Duration::from_secs(5);
 
-/// Interval at which the engines are checked for readiness.
+/// Polling interval for the readiness of engines.
 const ENGINES_EVERY: Duration = Duration::from_millis(200);
 
 /// Starts the background tasks, except the warm-up.
@@ -68,14 +68,15 @@ pub(super) fn start(
     Ok(tasks)
 }
 
-/// Ends the review of devices that were stored before devices from outside had to be bound. Where all devices are bound, those
-/// had no session, and get none when `ota.binding` is turned off.
+/// Ends the review of devices that were stored before devices from other networks had to be bound.
+/// While every device must be bound, these had no session, and get none if `ota.binding` is turned
+/// off.
 async fn end_reviews(store: Arc<dyn DeviceStore>) {
     loop {
         match store.end_reviews().await {
             Ok(0) => return,
             Ok(devices) => {
-                tracing::info!(devices, "devices that were not bound do not count as bound");
+                tracing::info!(devices, "unbound devices no longer count as bound");
                 return;
             }
             Err(error) => tracing::warn!(%error, "cannot end the review of devices; trying again"),
@@ -91,8 +92,8 @@ fn cpu_time() -> Duration {
 }
 
 /// Starts the periodic tasks of the frontends: removes expired sessions, observes the stored fences
-/// once and purges deleted chat sessions, publishes what was left unpublished, and applies changed
-/// settings of the store. Reads the certificate again when its files change, and offers to choose the first password.
+/// once, purges deleted chat sessions, publishes pending events, and applies changed settings from
+/// the store. Also reloads the certificate when its files change, and logs the setup code.
 fn periodic(
     config: &Config,
     frontends: &Frontends,
@@ -122,7 +123,7 @@ fn periodic(
     tasks
 }
 
-/// Logs the code with which the first password can be chosen, if there is no password.
+/// Logs the code for setting the first password, if no password is set.
 async fn offer_setup(admin: Arc<Admin>) {
     let credential = loop {
         match admin.admin_sessions.passwords().credential().await {
@@ -133,19 +134,18 @@ async fn offer_setup(admin: Arc<Admin>) {
     if !matches!(credential, Credential::Token(_)) {
         return;
     }
-    // The log has the code: who reads it owns the machine. A page without one belongs to the first stranger.
-    // Decision 0073.
+    // The code is in the log: access to the log implies control of the machine. Without a code, the
+    // setup page would belong to the first visitor. Decision 0073.
     match admin.setup_code.renew() {
         Ok(code) => tracing::info!(
             code,
-            "nobody has chosen a password: open /console/ and choose one with this code, which is good for an hour"
+            "no password is set: open /console/ and set one with this code, valid for one hour"
         ),
-        Err(error) => tracing::warn!(%error, "cannot make a code for the first password"),
+        Err(error) => tracing::warn!(%error, "cannot create a code for the first password"),
     }
 }
 
-/// Loads the stored tool servers, and keeps the pins of tools; periodically if other instances may
-/// change them.
+/// Loads the stored tool servers and the pins of tools; periodically if other instances may change them.
 fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandle<()> {
     tokio::spawn(async move {
         let servers =
@@ -154,7 +154,7 @@ fn follow_tool_servers(registry: Registry, others: bool) -> JoinHandle<()> {
     })
 }
 
-/// Stores turns that end and what they use, and deletes what is old.
+/// Stores ended turns and usage, and deletes old records.
 fn keep_records(records: &Records, process: &CancellationToken) -> [JoinHandle<()>; 3] {
     let storing = records.history.clone();
     let trimming = records.history.clone();
@@ -165,7 +165,7 @@ fn keep_records(records: &Records, process: &CancellationToken) -> [JoinHandle<(
     ]
 }
 
-/// Returns the common beginning of prompts: the tools of all devices, and the instructions.
+/// Returns the common prefix of prompts: the tools of all devices, and the instructions.
 fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prompt {
     let all: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.builtin().clone())];
     let toolbox = Toolbox::new(all, Arc::new(Vec::new), settings.tools.clone());
@@ -176,12 +176,13 @@ fn opening(settings: &PipelineSettings, tools: &Sources, now: LocalTime) -> Prom
 }
 
 /// Warm-up, once the engines are ready: synthesises the fixed phrases, so that an apology can be
-/// spoken even while the synthesiser is down, and lets the model prefetch the beginning of prompts.
+/// spoken even while the synthesiser is down, and lets the model prefetch the common prefix of
+/// prompts.
 pub(super) struct WarmUp {
     tts: Arc<CachedTts>,
     phrases: Vec<String>,
     prefetch: BoxFuture<'static, ()>,
-    /// True once the model has read the beginning of prompts. Until then an embedded one would answer late.
+    /// True once the model has processed the prefix of prompts. Before that, an embedded model would answer late.
     done: Arc<AtomicBool>,
 }
 
@@ -198,7 +199,7 @@ impl WarmUp {
         Self { tts, phrases, prefetch, done }
     }
 
-    /// Returns whether the model is ready to answer without delay.
+    /// Returns a flag that is true once the model can answer without delay.
     pub(super) fn is_done(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.done)
     }

@@ -1,6 +1,6 @@
-//! TCP connections: how many there may be, in all and of one address, and their socket options. A
-//! connection is counted before anything is done for it, a TLS handshake too. Not for what is asked
-//! on one.
+//! TCP connections: their maximum numbers, in total and per address, and their socket options. A
+//! connection is counted before any work is done for it, including the TLS handshake. Not for
+//! requests.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -18,16 +18,17 @@ use crate::http;
 /// Time after which a peer that accepts no data is disconnected (`TCP_USER_TIMEOUT`).
 const SOCKET_STALL: Duration = Duration::from_secs(20);
 
-/// Most TCP connections besides those of devices and text clients: requests, watchers, tools.
+/// Maximum number of TCP connections besides those of devices and text clients: requests, watchers, tools.
 const OTHER_CONNECTIONS: usize = 2_000;
 
-/// Most connections on which no request is in progress, in all and of one address. actix-http keeps at most 128 KiB of a
-/// head for each: 512 MiB, and 64 of one address.
+/// Maximum number of connections without a request in progress, in total and per address.
+/// actix-http buffers at most 128 KiB of a request head for each: 512 MiB in total, 64 MiB per
+/// address.
 const MOST_IDLE: usize = 4_096;
 const MOST_IDLE_OF_ADDRESS: usize = 512;
 
-/// Limits of TCP connections. Programs on this machine are exempt from that of one address; so is,
-/// where proxies are trusted, a proxy in a private network.
+/// Limits of TCP connections. Programs on this machine are exempt from the limit per address; so is
+/// a proxy in a private network, if proxies are trusted.
 #[derive(Clone)]
 pub(super) struct Connections {
     slots: Slots,
@@ -40,7 +41,7 @@ impl Connections {
         Self { slots, trust_proxy: config.ota.trust_proxy }
     }
 
-    /// Creates the limits of connections on which no request is in progress: each may hold a part of a head.
+    /// Creates the limits of connections without a request in progress; each may buffer part of a request head.
     pub(super) fn idle(config: &Config) -> Self {
         let slots = Slots::new(MOST_IDLE, MOST_IDLE_OF_ADDRESS);
         Self { slots, trust_proxy: config.ota.trust_proxy }
@@ -55,8 +56,8 @@ impl Connections {
         self.slots.take(limited.map(|peer| http::network_of(peer).to_string()).as_deref())
     }
 
-    /// Lets a service serve only connections within the limits; others are closed unread. A
-    /// connection has its slot until the service is done with it.
+    /// Restricts a service to connections within the limits; further connections are closed unread.
+    /// A connection holds its slot until the service is done with it.
     pub(super) fn limit<F>(
         self,
         factory: F,
@@ -73,8 +74,7 @@ impl Connections {
     }
 }
 
-/// Returns the most TCP connections: those that become sockets of devices and of text clients, and
-/// a number of others.
+/// Returns the maximum number of TCP connections: those of devices and text clients, and a number of others.
 pub(super) fn most(config: &Config) -> usize {
     let sockets = config.server.max_connections.saturating_add(config.gateway.max_connections);
     sockets.saturating_add(OTHER_CONNECTIONS)
@@ -97,7 +97,8 @@ where
     forward_ready!(service);
 
     fn call(&self, stream: TcpStream) -> Self::Future {
-        // The slot is taken before the TLS handshake: one address could hold all handshakes otherwise. Decision 0045.
+        // The slot is taken before the TLS handshake: otherwise one address could occupy all
+        // handshakes. Decision 0045.
         match self.connections.slot(stream.peer_addr().ok().map(|peer| peer.ip())) {
             Ok(slot) => {
                 tune(&stream);
@@ -163,7 +164,7 @@ mod tests {
     async fn a_connection_is_counted_until_its_service_is_done_with_it() {
         let connections = Connections { slots: Slots::new(1, 1), trust_proxy: false };
         let slots = connections.slots.clone();
-        // As a peer whose TLS handshake does not end.
+        // Simulates a peer whose TLS handshake does not end.
         let silent = fn_service(|_: TcpStream| std::future::pending::<Result<(), ()>>());
         let service = connections.limit(silent).new_service(()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

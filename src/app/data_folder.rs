@@ -1,5 +1,4 @@
-//! The data folder: its permissions, and the store that is in it by default. Not for the content of
-//! files.
+//! The data folder: its permissions, and the store that is in it by default. Not for the content of files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,14 +11,14 @@ use hearken_store::SqlStore;
 use crate::config::Config;
 use crate::http::{ADMIN_TOKEN_FILE, SECRET_FILE};
 
-/// Longest time for the upgrade of a store of an earlier version: a large one is read whole.
+/// Maximum time for upgrading a store of an earlier version; a large one is read completely.
 const UPGRADED_WITHIN: Duration = Duration::from_secs(600);
 
-/// Upgrades the store if it is of an earlier version, before a request needs it: none would wait
-/// for as long as the upgrade of a large store takes. Goes on if the store cannot be reached.
+/// Upgrades a store of an earlier version before requests need it: they would time out during the
+/// upgrade of a large store. Continues if the store cannot be reached.
 ///
 /// # Errors
-/// The store is of a later version, cannot be upgraded, or has an address that cannot be used.
+/// The store is of a later version, cannot be upgraded, or has an unusable address.
 pub async fn upgrade_store(config: &Config) -> Result<(), StoreError> {
     let store = SqlStore::patient(config.store.url.expose(), &config.server.data_dir)?;
     let upgrading = tokio::time::timeout(UPGRADED_WITHIN, store.upgrade()).await;
@@ -38,18 +37,18 @@ pub async fn upgrade_store(config: &Config) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opens the store, after taking the permissions of others from the data folder.
+/// Opens the store, after removing other users' permissions from the data folder.
 ///
 /// # Errors
-/// The store's address cannot be used.
+/// The store's address is unusable.
 pub(super) fn open_store(config: &Config) -> Result<Arc<SqlStore>, StoreError> {
     let folder = &config.server.data_dir;
     tighten(folder);
     hearken_store::open(&config.store.url, folder)
 }
 
-/// Takes the permissions of others from the server's files in the data folder, and from the folder
-/// unless it holds something that others may read. Earlier versions, copies and restored backups
+/// Removes other users' permissions from the server's files in the data folder, and from the folder
+/// unless it contains something that others may read. Earlier versions, copies and restored backups
 /// may have left them.
 fn tighten(folder: &Path) {
     let secrets = [SECRET_FILE, ADMIN_TOKEN_FILE];

@@ -1,4 +1,4 @@
-//! Construction of the endpoint of devices. Not for the ports of their conversations.
+//! Builds the endpoint of devices. Not for the ports of their conversations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<DeviceEndpoint> {
     })
 }
 
-/// Creates a recorder that records every session into this folder; `None` if the folder is empty.
+/// Creates a recorder that records every session into this folder; `None` if the path is empty.
 fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
     if dir.as_os_str().is_empty() {
         return Ok(None);

@@ -1,26 +1,26 @@
-//! Table of what is open to whom, logged at the start. Not for the rules, which `http::Auth` has.
+//! Table of which clients may use which routes, logged at startup. Not for the rules, which are in `http::Auth`.
 
 use hearken_base::Secret;
 
 use crate::config::{AuthRequired, Config, DeviceAdmission};
 
-/// Who may use a group of routes.
+/// Clients that may use a group of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admitted {
     /// Clients with the token of this key.
     Token(&'static str),
-    /// Devices on this machine; others with a device's token, for which this is asked of those from outside.
+    /// Devices on this machine; others with a device token. The field is the requirement for devices from outside.
     Devices(DeviceAdmission),
-    /// All devices with a device's token, for which this is asked of those from outside.
+    /// Devices with a device token. The field is the requirement for devices from outside.
     DevicesWithToken(DeviceAdmission),
-    /// Everybody on this machine and in its private networks; others with the admin token.
+    /// Clients on this machine and in its private networks; others with the admin token.
     Near,
-    /// Everybody who reaches the port.
+    /// Every client that reaches the port.
     Everybody,
 }
 
 impl Admitted {
-    /// Returns true if everybody who reaches the port is let in.
+    /// Returns true if every client that reaches the port is admitted.
     fn is_everybody(self) -> bool {
         use DeviceAdmission::Anyone;
         matches!(self, Self::Everybody | Self::Devices(Anyone) | Self::DevicesWithToken(Anyone))
@@ -41,7 +41,7 @@ impl Admitted {
             Self::Near => {
                 "this machine and its private networks; others with the admin token".into()
             }
-            Self::Everybody => "everybody".into(),
+            Self::Everybody => "every client".into(),
         }
     }
 }
@@ -49,12 +49,12 @@ impl Admitted {
 fn from_outside(admit: DeviceAdmission) -> &'static str {
     match admit {
         DeviceAdmission::Bound => "from outside after their code was entered",
-        DeviceAdmission::Token => "from outside after they were bound or were made one",
-        DeviceAdmission::Anyone => "which everybody from outside gets (`devices.admit`)",
+        DeviceAdmission::Token => "from outside once bound or given a token",
+        DeviceAdmission::Anyone => "which every device from outside gets (`devices.admit`)",
     }
 }
 
-/// Returns each group of routes that is enabled, and who may use it.
+/// Returns each enabled group of routes, and the clients that may use it.
 fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
     let never = config.auth.required == AuthRequired::Never;
     let access =
@@ -93,7 +93,7 @@ fn exposure(config: &Config) -> Vec<(&'static str, Admitted)> {
     rows.into_iter().filter(|(_, enabled, _)| *enabled).map(|(name, _, to)| (name, to)).collect()
 }
 
-/// Logs what is open to whom.
+/// Logs which clients may use which routes.
 pub(super) fn log_exposure(config: &Config) {
     for (part, admitted) in exposure(config) {
         let open_to = admitted.told();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_open_to_everybody_is_so_by_an_explicit_setting() {
+    fn routes_are_open_to_every_client_by_explicit_settings_only() {
         let mut config = Config::default();
         let everybody = |config: &Config| {
             let open = exposure(config).into_iter().filter(|(_, to)| to.is_everybody());

@@ -1,5 +1,5 @@
-//! The frontends of the server, one builder each, and the routes of those that are enabled. Not for the endpoint of devices, nor
-//! for museum clients, which have files of their own.
+//! The frontends of the server, with one builder each, and the routes of the enabled ones. Not for
+//! devices and museum clients, which have their own files.
 
 use std::sync::Arc;
 
@@ -25,9 +25,8 @@ use crate::http::{
 use crate::service_tests::ServiceTests;
 use crate::usage::DailyUsage;
 
-/// Builds the service of text clients. They wait for the model as long as the request may take: the
-/// timeout of the gateway's document is for the whole request, and there is none for the first
-/// words.
+/// Builds the service of text clients. Their model has the timeout of the whole request only: the
+/// gateway's document defines no timeout for the first words.
 fn text_clients(parts: &Parts<'_>) -> anyhow::Result<TextClients> {
     let Parts { config, models, tooling, cluster, process, records, .. } = parts;
     let store = Arc::clone(&parts.store) as _;
@@ -65,7 +64,7 @@ fn text_clients(parts: &Parts<'_>) -> anyhow::Result<TextClients> {
     })
 }
 
-/// Builds the service of applications. They wait for the model as text clients do.
+/// Builds the service of applications, with the same timeouts as text clients.
 fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
     let Parts { config, models, tooling, cluster, tasks, records, .. } = parts;
     let settings = config.chat_sessions(tooling.api.policies());
@@ -101,8 +100,7 @@ fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
     Ok(Chats { service, access, watch_slots, watching })
 }
 
-/// Frontends of the server, built whether they are enabled or not: settings can be changed before a
-/// restart enables them.
+/// Frontends of the server, built whether enabled or not: settings can be changed before a restart enables them.
 pub(super) struct Frontends {
     pub(super) devices: DeviceEndpoint,
     pub(super) clients: TextClients,
@@ -116,7 +114,7 @@ pub(super) struct Frontends {
 }
 
 impl Frontends {
-    /// Builds all of them.
+    /// Builds all frontends.
     pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<Self> {
         let Parts { config, store, ports, .. } = parts;
         let devices = devices::build(parts)?;
@@ -142,7 +140,7 @@ impl Frontends {
         Ok(Self { devices, clients, chats, museum, admin, people, trials, service_tests, backups })
     }
 
-    /// Combines them for the routes; a disabled one is left out.
+    /// Combines them for the routes, without the disabled ones.
     pub(super) fn routes(self, parts: &Parts<'_>, health: Health) -> FrontendRoutes {
         let Parts { config, tooling, records, .. } = parts;
         FrontendRoutes {
@@ -187,7 +185,7 @@ pub(super) struct FrontendRoutes {
     service_tests: Arc<ServiceTests>,
     usage: DailyUsage,
     backups: Arc<Backups>,
-    /// Store with the audit log: also what is done without an administrator's log-in is written there.
+    /// Store with the audit log; actions with the admin token are logged there too.
     audit: Arc<dyn SettingsStore>,
     calls: CallLog,
     console: bool,

@@ -1,5 +1,5 @@
-//! The server's port: HTTP and TLS on its connections, with the middleware before the routes. Not for
-//! the handlers of the routes, nor for how many connections there may be.
+//! The server's port: HTTP and TLS on its connections, with the middleware before the routes. Not
+//! for the handlers of routes, nor for the numbers of connections.
 
 use std::fmt::Debug;
 use std::io;
@@ -29,15 +29,14 @@ use crate::http::{self, MiddlewareState};
 use crate::liveness::Liveness;
 use crate::tls::Certificate;
 
-/// Longest time for a TLS handshake: small devices need some seconds.
+/// Maximum time for a TLS handshake; small devices need several seconds.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
-/// Longest time for a peer to read what was written before its connection ends.
+/// Maximum time for a peer to read pending data before its connection is closed.
 const DISCONNECT: Duration = Duration::from_secs(1);
-/// Most connections that the system keeps until they are accepted.
+/// Maximum number of connections that the system queues before they are accepted.
 const BACKLOG: i32 = 1_024;
 
-/// Binds the port and returns the server, which serves once it is awaited, and the marks of its
-/// threads.
+/// Binds the port and returns the server, which serves once awaited, and the liveness marks of its threads.
 pub(super) fn listen(
     config: &Config,
     certificate: Option<&Arc<Certificate>>,
@@ -61,8 +60,8 @@ pub(super) fn listen(
     let tls = certificate.map(Certificate::server_config).transpose()?;
     let connections = Connections::new(config);
     let idle = Connections::idle(config);
-    // Handshakes are limited as connections are. At a limit of their own, nobody would be accepted,
-    // nor refused.
+    // Handshakes are limited in the same way as connections. At a separate limit, connections would
+    // be neither accepted nor refused.
     max_concurrent_tls_connect(connections::most(config) + 1);
     let mut server = Server::build()
         .workers(threads(config).0)
@@ -95,7 +94,7 @@ pub(super) fn listen(
     Ok((server.run(), first, liveness))
 }
 
-/// Returns the listeners, each with whether it speaks TLS, and the address of the server's port.
+/// Returns the listeners, each with a flag for TLS, and the address of the server's port.
 fn listeners(config: &Config) -> anyhow::Result<(Vec<(TcpListener, bool)>, SocketAddr)> {
     let host = config.server.host.as_str();
     let on = |port: u16, key: &str| {
@@ -126,20 +125,20 @@ fn bind(host: &str, port: u16) -> io::Result<Vec<TcpListener>> {
     };
     let (bound, failed): (Vec<_>, Vec<_>) =
         (host, port).to_socket_addrs()?.map(one).partition(Result::is_ok);
-    // A name may have an address that this machine does not serve, as of IPv6.
+    // A name may have an address that this machine does not serve, such as an IPv6 address.
     match failed.into_iter().find_map(Result::err) {
         Some(error) if bound.is_empty() => Err(error),
         _ => bound.into_iter().collect(),
     }
 }
 
-/// How HTTP is spoken at an address.
+/// HTTP settings of one address.
 #[derive(Clone)]
 struct Http {
     address: SocketAddr,
     secure: bool,
     next_request: Duration,
-    /// Limits of connections on which no request is in progress.
+    /// Limits of connections without a request in progress.
     idle: Connections,
     stopping: GracefulShutdownSignal,
 }
@@ -177,7 +176,7 @@ impl Http {
             > + 'static,
     {
         let Self { address, secure, next_request, idle, stopping } = self;
-        // What `HttpServer` tells its app; there is no other way to tell it.
+        // `HttpServer` passes these values to its app in the same way; there is no public way.
         let config = move |()| AppConfig::__priv_test_new(secure, address.to_string(), address);
         let app = app.into_factory().map_err(|error: Error| error.error_response());
         HttpService::build()

@@ -1,5 +1,5 @@
 //! Language models of the frontends, which follow the settings at run time, and the tracker of
-//! their costs. Not for the choice of a frontend's model.
+//! their costs. Not for selecting a frontend's model.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct Models {
 }
 
 impl Models {
-    /// Creates it; the calls of all models are in this log.
+    /// Creates it; all models log their calls here.
     pub(super) fn new(calls: CallLog) -> Self {
         Self {
             uses: RefCell::default(),
@@ -71,7 +71,7 @@ impl Models {
         Ok(self.calls.llm(model))
     }
 
-    /// Returns the models in use whose vendor has announced their end, as the settings are now.
+    /// Returns the models in use whose vendor has announced their end of life, by the current settings.
     pub(super) fn ends(&self, config: &Config) -> Reloadable<Vec<ModelEnd>> {
         let found =
             |config: &Config| hearken_providers::model_ends(&config.asr, &llm(config), &config.tts);

@@ -1,4 +1,4 @@
-//! Construction of the service for museum clients. Not for its functions.
+//! Builds the service of museum clients. Not for its functions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::models::patient;
 use super::parts::Parts;
 use crate::http::{AccessRule, MuseumClients};
 
-/// Builds the service. Museum clients wait for the model as long as a request may take.
+/// Builds the service. Museum clients wait for the model until the request times out.
 pub(super) fn build(parts: &Parts<'_>) -> Result<MuseumClients, SettingError> {
     let Parts { config, models, cluster, .. } = parts;
     let ports = MuseumPorts {

@@ -1,4 +1,4 @@
-//! The address under which devices reach this server with pictures. Not for the port's own address.
+//! The address to which devices upload pictures. Not for the port's own address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use crate::config::Config;
 use crate::http;
 
-/// Returns the URL to which devices upload pictures: the configured one, else one based on the
-/// configured WebSocket address, else on this machine's own address.
+/// Returns the URL to which devices upload pictures: the configured one, else one derived from the
+/// configured WebSocket address, else from this machine's own address.
 pub(super) fn upload_url(config: &Config, address: SocketAddr) -> anyhow::Result<String> {
     if !config.vision.url.is_empty() {
         return Ok(config.vision.url.clone());
@@ -28,7 +28,7 @@ pub(super) fn upload_url(config: &Config, address: SocketAddr) -> anyhow::Result
     Ok(base.into())
 }
 
-/// Returns the address from which this machine would reach others. Sends no packet.
+/// Returns the address from which this machine would reach other networks. Sends no packet.
 pub(super) fn own_ip() -> IpAddr {
     let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         // An address for documentation (RFC 5737): any foreign address works.

@@ -1,5 +1,5 @@
-//! What all frontends of the server are made of, each built once: store, cluster, tools, models, people, records. Not for the
-//! frontends, which borrow them.
+//! Parts that all frontends share, each built once: store, cluster, tools, models, people, records.
+//! Not for the frontends, which borrow them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,32 +42,32 @@ const MAX_TASKS: u32 = 4_096;
 /// Parts of the server.
 pub(super) struct Parts<'a> {
     pub(super) config: &'a Config,
-    /// Ends with the server.
+    /// Cancelled when the server ends.
     pub(super) process: CancellationToken,
     pub(super) metrics: PrometheusHandle,
     pub(super) store: Arc<SqlStore>,
     pub(super) cluster: Cluster,
     pub(super) tooling: Tooling,
     pub(super) models: Models,
-    /// Models in use whose vendor has announced their end.
+    /// Models in use whose vendor has announced their end of life.
     pub(super) model_ends: Reloadable<Vec<ModelEnd>>,
     /// Requests with side effects.
     pub(super) tasks: Tasks,
     pub(super) people: People,
     pub(super) records: Records,
-    /// The synthesiser, which keeps the fixed phrases.
+    /// Synthesiser with a cache of the fixed phrases.
     pub(super) tts: Arc<CachedTts>,
     /// Ports of devices' conversations.
     pub(super) ports: Ports,
-    /// Rates of turns of devices and text clients.
+    /// Turn rates of devices and text clients.
     pub(super) rates: TurnRates,
-    /// Memory that is kept for peers.
+    /// Budget of memory held for peers.
     pub(super) memory_pool: MemoryPool,
     /// Threads that encode speech.
     pub(super) audio_pool: AudioPool,
 }
 
-/// What is known of turns beyond them.
+/// Turn records that outlive the turn: journal, history, usage.
 #[derive(Clone)]
 pub(super) struct Records {
     pub(super) turn_journal: TurnJournal,
@@ -80,7 +80,7 @@ pub(super) struct Tooling {
     pub(super) sources: Sources,
     /// Registry that adds, changes and removes tool servers.
     pub(super) registry: Registry,
-    /// State of the routes about tools.
+    /// State of the tool routes.
     pub(super) api: Arc<ToolsApi>,
     /// Upload address and tokens of devices' cameras.
     pub(super) cameras: Cameras,
@@ -105,7 +105,7 @@ impl<'a> Parts<'a> {
             llm: models.spoken(config, DEVICE_FRONTEND, llm)?,
             tts: Arc::clone(&tts) as _,
             turn_detector: engines::turn_detector(config)?,
-            // Without a model of voices nobody is recognised.
+            // Without a speaker embedder, people are not recognised.
             people: people.recognises().then(|| people.clone()),
             tools: tooling.sources.lookup(),
             vision: Some(tooling.cameras.lookup()),
@@ -115,7 +115,7 @@ impl<'a> Parts<'a> {
             describer: tooling.api.describer(),
         };
         let records = Records::build(config, &store, &cluster, models.calls().clone());
-        // When the server stops, they may run as long as other requests.
+        // At shutdown, they get as much time as other requests.
         let grace = Duration::from_millis(config.server.shutdown_timeout_ms);
         let tasks = Tasks::new(MAX_TASKS, grace, process.clone());
         let audio_pool = AudioPool::new(threads(config).1, lower_priority);
@@ -145,7 +145,7 @@ impl<'a> Parts<'a> {
         Services { asr, llm, tts }
     }
 
-    /// Builds what the routes about health and metrics say.
+    /// Builds the state of the health and metrics routes.
     pub(super) fn health(
         &self,
         states: EngineStates,

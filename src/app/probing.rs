@@ -1,5 +1,5 @@
-//! Probes the services of devices' conversations at the start, and again while one does not work. Not for what a probe is,
-//! which each service's adapter knows.
+//! Probes the services of devices' conversations at startup, and again while one is down. Not for
+//! the probes themselves, which are in each service's adapter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use hearken_engines::supervise::EngineStates;
 use hearken_ports::{Asr, Llm, ServiceHealth, ServiceState, Tts};
 use tokio_util::sync::CancellationToken;
 
-/// Shortest and longest wait before a service that does not work is probed again.
+/// Minimum and maximum wait before a service that is down is probed again.
 const PROBE_AFTER: Duration = Duration::from_secs(1);
 const PROBE_AFTER_AT_MOST: Duration = Duration::from_secs(15);
-/// Interval at which it is checked whether a service still works; asks no service.
+/// Interval at which the state of each service is checked; sends no request.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// The services.
+/// Services of devices' conversations.
 pub(super) struct Services {
     pub(super) asr: Arc<dyn Asr>,
     pub(super) llm: Arc<dyn Llm>,
@@ -23,7 +23,7 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Probes all of them until `process` ends. Engines of our own are asked when they have started.
+    /// Probes all of them until `process` ends. Embedded engines are probed once they have started.
     pub(super) async fn keep_probing(self, engines: EngineStates, process: CancellationToken) {
         let Self { asr, llm, tts } = &self;
         let work = async {

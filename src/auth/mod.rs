@@ -1,7 +1,7 @@
-//! Device tokens: a device that has one was admitted by our OTA response. The format is that of the
-//! reference server (xinnan-tech/xiaozhi-esp32-server), whose tools can therefore create and read
-//! the tokens: `base64url(HMAC-SHA256(secret, "client|device|seconds")) + "." + seconds`. Not for
-//! the place of a token in a request.
+//! Device tokens: proof that our OTA response admitted a device. The format is that of the
+//! reference server (xinnan-tech/xiaozhi-esp32-server), so its tools can create and read the
+//! tokens: `base64url(HMAC-SHA256(secret, "client|device|seconds")) + "." + seconds`. Not for where
+//! a request carries its token.
 
 mod secrets_file;
 
@@ -17,14 +17,13 @@ use sha2::Sha256;
 
 pub use secrets_file::{SecretFileError, load_or_create};
 
-/// Tolerance for clocks that are ahead of ours.
+/// Tolerance for clocks that are ahead of this server's.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
-/// Character that no device id may contain: it separates the fields under the signature.
+/// Character that no device id may contain: it separates the signed fields.
 const SEPARATOR: char = '|';
 
-/// Reason why a token is refused. The messages are human-readable and contain nothing that helps a
-/// forger.
+/// Reason why a token is refused. The messages are human-readable and contain nothing that helps a forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// There is no token.
@@ -39,10 +38,10 @@ pub enum TokenError {
     /// The token's time of creation is in the future.
     #[error("the token was created in the future: compare the clocks of device and server")]
     Future,
-    /// The token was made before its device was deleted, or belongs to another client by now.
+    /// The token was made before its device was deleted, or its device now belongs to another client.
     #[error("the token was revoked: ask /xiaozhi/ota/ for another")]
     Revoked,
-    /// The token is forged, or made for another server, device or client.
+    /// The token is forged, or was made for another server, device or client.
     #[error("the token is forged, or belongs to another device, client or server")]
     Wrong,
 }
@@ -60,20 +59,20 @@ impl Tokens {
         Self { key: keyed(secret.expose().as_bytes()), lifetime }
     }
 
-    /// Returns how long a token is good.
+    /// Returns the lifetime of a token.
     pub fn lifetime(&self) -> Duration {
         self.lifetime
     }
 
-    /// Creates a token for this device at this time. The case of the device id does not matter.
-    /// Returns `None` if the id contains `|` and cannot be signed.
+    /// Creates a token for this device at this time. Device ids are case-insensitive. Returns
+    /// `None` if the id contains `|` and cannot be signed.
     pub fn mint(&self, device_id: &str, client_id: &str, at: Timestamp) -> Option<String> {
         let mac = self.mac(device_id, client_id, at.as_second())?.finalize().into_bytes();
         Some(format!("{}.{}", URL_SAFE_NO_PAD.encode(mac), at.as_second()))
     }
 
     /// Checks that the token was made by this server for this device and client, and has not
-    /// expired. Returns the time when it was made. Whether it was revoked is not known here.
+    /// expired. Returns its creation time. Does not check for revocation.
     ///
     /// # Errors
     /// See [`TokenError`]. A forged token is reported as forged whatever its age.
@@ -126,7 +125,7 @@ pub fn answers_challenge(key: &[u8], challenge: &str, answer: &str) -> bool {
     keyed(key).chain_update(challenge).verify_slice(&answer).is_ok()
 }
 
-/// Decodes an even number of hexadecimal digits.
+/// Decodes an even number of hexadecimal digits; `None` if the text is not that.
 pub fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
@@ -134,8 +133,8 @@ pub fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Returns true if two secrets are equal. Takes constant time, to reveal nothing about the matching
-/// part.
+/// Returns true if two secrets are equal. Takes constant time, so that the duration reveals nothing
+/// about the matching part.
 pub fn same(a: &str, b: &str) -> bool {
     let digest = |text: &str| keyed(b"compare").chain_update(text);
     digest(a).verify_slice(&digest(b).finalize().into_bytes()).is_ok()
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_its_device_and_client_until_it_expires() {
+    fn a_token_is_valid_for_its_device_and_client_until_it_expires() {
         let tokens = tokens();
         let token = tokens.mint("aa:bb", "c", at(NOW)).unwrap();
         let check = |device, client, now| tokens.check(&token, device, client, at(now)).map(drop);
@@ -180,7 +179,8 @@ mod tests {
         assert_eq!(check("aa:bb", "c", NOW + 30 * DAY + 1), Err(TokenError::Expired));
         assert_eq!(check("aa:bc", "c", NOW), Err(TokenError::Wrong));
         assert_eq!(check("aa:bb", "d", NOW), Err(TokenError::Wrong));
-        // Where the clock has jumped, neither date of it refuses the token.
+        // After a clock jump, expiry is checked at the earliest possible date, and a token from the
+        // future at the latest.
         let within = |earliest, latest| DateRange { earliest: at(earliest), latest: at(latest) };
         for dates in [within(NOW, NOW + 300 * DAY), within(NOW - 3_600, NOW)] {
             assert_eq!(tokens.check(&token, "aa:bb", "c", dates), Ok(at(NOW)), "{dates:?}");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_called_so() {
+    fn malformed_forged_and_expired_tokens_are_distinguished() {
         let tokens = tokens();
         let token = tokens.mint("d", "c", at(NOW)).unwrap();
         for (text, error) in [

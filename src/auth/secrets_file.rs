@@ -1,4 +1,4 @@
-//! Random secrets that are created on the first start and stored in files of the data folder,
+//! Random secrets that are created at the first start and stored in files of the data folder,
 //! readable only by their owner. Not for configured secrets.
 
 use std::fs;
@@ -10,14 +10,14 @@ use hearken_base::{Secret, private_files};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Length of a secret in random bytes.
+/// Length of a secret, in random bytes.
 const SECRET_BYTES: usize = 32;
 
 /// Reason why a secret could not be read or created.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretFileError {
-    /// The file, or its folder, cannot be used.
-    #[error("cannot keep a secret in {}: set `server.data_dir` to a folder that can be written", file.display())]
+    /// The file or its folder cannot be used.
+    #[error("cannot store a secret in {}: set `server.data_dir` to a writable folder", file.display())]
     File {
         /// Path of the file.
         file: PathBuf,
@@ -54,7 +54,7 @@ pub fn load_or_create(folder: &Path, name: &str) -> Result<Secret, SecretFileErr
     getrandom::fill(&mut random).map_err(SecretFileError::Random)?;
     let secret = URL_SAFE_NO_PAD.encode(random);
     private_files::create_folder(folder).map_err(failed)?;
-    // Written to a temporary file and linked to its place, to prevent reads of an incomplete file.
+    // Written to a temporary file and then linked to its final name, so that no incomplete file is read.
     let draft = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
     let linked =
         private_files::write_new(&draft, &secret).and_then(|()| fs::hard_link(&draft, &file));
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_made_once_and_is_for_its_owner_only() {
+    fn a_secret_is_created_once_and_readable_by_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b");
         let first = load_or_create(&inner, "secret").unwrap();
@@ -83,11 +83,11 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&inner.join("secret")), 0o600);
         assert_eq!(mode(&inner), 0o700);
-        assert_eq!(fs::read_dir(&inner).unwrap().count(), 2, "no drafts are left");
+        assert_eq!(fs::read_dir(&inner).unwrap().count(), 2, "no temporary files are left");
     }
 
     #[test]
-    fn many_that_start_at_once_get_the_same() {
+    fn concurrent_starts_get_the_same_secret() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         let all: Vec<Secret> = std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_told_with_the_remedy() {
+    fn an_unusable_folder_is_reported_with_the_remedy() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let told = load_or_create(&file.path().join("below"), "secret").unwrap_err().to_string();
         assert!(told.contains("`server.data_dir`"), "{told}");
@@ -107,7 +107,7 @@ mod tests {
         fs::write(folder.path().join("secret"), " \n").unwrap();
         let told = load_or_create(folder.path(), "secret").unwrap_err().to_string();
         assert!(told.ends_with("is empty: delete it to have a new secret created"), "{told}");
-        // Neither a folder in its place nor a name without room for its draft is tried for ever.
+        // Creation fails at once if the name is taken by a folder, or too long for a temporary file.
         fs::create_dir(folder.path().join("admin_token")).unwrap();
         load_or_create(folder.path(), "admin_token").unwrap_err();
         load_or_create(folder.path(), &"s".repeat(250)).unwrap_err();

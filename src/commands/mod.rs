@@ -1,5 +1,6 @@
 //! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
+pub mod config;
 pub mod convert;
 pub mod devices;
 pub mod other_program;
@@ -17,13 +18,28 @@ use std::path::{Path, PathBuf};
 
 use hearken_base::output;
 
-use crate::config::{self, Config, ConfigError, EnvVars};
+use crate::config::{self as configuration, Config, ConfigError, EnvVars, Loaded};
 
-/// Reads the configuration from this file, else from `config.toml` here, if it exists.
+/// Reads the configuration from this file, else from `config.toml` here, if it exists, and prints
+/// warnings about old names.
 pub(crate) fn configuration(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
+    loaded(configuration_file(file).as_deref(), env).map(|loaded| loaded.config)
+}
+
+/// Returns this file, else `config.toml` here, if it exists.
+pub(crate) fn configuration_file(file: Option<&Path>) -> Option<PathBuf> {
     let here = PathBuf::from("config.toml");
-    let file = file.or_else(|| here.exists().then_some(here.as_path()));
-    config::load(file, env)
+    file.map(Path::to_owned).or_else(|| here.exists().then_some(here))
+}
+
+/// Reads the configuration with its origins, and prints warnings about old names.
+pub(crate) fn loaded(file: Option<&Path>, env: &dyn EnvVars) -> Result<Loaded, ConfigError> {
+    let loaded = configuration::load_with_origins(file, env)?;
+    for warning in &loaded.warnings {
+        // The configuration holds all the same.
+        note(&format!("hearken: warning: {warning}")).ok();
+    }
+    Ok(loaded)
 }
 
 /// Prints text to standard output; a closed reader is not an error.

@@ -130,6 +130,6 @@ fn admin_token(args: &ServerArgs, env: &dyn EnvVars) -> anyhow::Result<Option<St
         return Ok(Some(config.auth.admin_token.expose().to_owned()));
     }
     let file = config::env::data_dir(&config.server.data_dir, env).join(ADMIN_TOKEN_FILE);
-    // Where there is none, or it is somebody else's, the server tells what is missing.
+    // Where there is none, or it is somebody else's, the server reports what is missing.
     Ok(read(&file).ok())
 }

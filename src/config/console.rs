@@ -1,12 +1,13 @@
 //! Section `[console]`. Not for who may use it: that is `[admin]` and `[auth]`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[console]`: the web console.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleConfig {
-    /// Whether it is served at `/console/`.
+    /// Serve the web console.
     pub enabled: bool,
 }
 

@@ -1,17 +1,21 @@
 //! Section `[devices]`. Not for the timers of a connection, which `[device]` has, nor for the OTA address.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[devices]`: which devices from outside have a session.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DevicesConfig {
-    /// What a device needs that connects from outside this machine and its private networks, or through a proxy.
+    /// Requirement for a device from outside. `bound` admits it once its code has been
+    /// entered. `token` displays no codes and admits only devices with a token that was
+    /// issued when they were bound or created by an administrator. `anyone` admits every
+    /// device; devices that are not bound cannot use the household's tools.
     pub admit: DeviceAdmission,
 }
 
 /// What a device from outside needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceAdmission {
     /// Its binding: until somebody enters its code, it has no token and no session.

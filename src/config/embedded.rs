@@ -3,32 +3,35 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[embedded]`: embedded engines, each a child process. An engine is started only if one
 /// of the URLs of `[asr]`, `[tts]` and `[llm]` points at its address.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbeddedConfig {
-    /// False to never start an engine.
+    /// Start embedded engines. `false` never starts any.
     pub enabled: bool,
-    /// Address of the embedded recogniser.
+    /// Listening address of the embedded recogniser.
     pub asr_listen: SocketAddr,
-    /// Address of its test page.
+    /// Listening address of the embedded recogniser's test page and health check.
     pub asr_page: SocketAddr,
-    /// Address of the embedded synthesiser.
+    /// Listening address of the embedded synthesiser.
     pub tts_listen: SocketAddr,
-    /// Address of its test page.
+    /// Listening address of the embedded synthesiser's test page and health check.
     pub tts_page: SocketAddr,
-    /// Address of the embedded language model.
+    /// Listening address of the embedded language model.
     pub llm_listen: SocketAddr,
-    /// Embedded language model: a name of the catalogue, or a GGUF file.
+    /// Embedded language model: a name from the catalogue (`hearken models list`) or the
+    /// path of a GGUF file.
     pub llm_model: String,
-    /// True to offer tools to the embedded model. It prefetches them, which takes about 10 s of one
-    /// core for six tools.
+    /// Offer tools to the embedded model, so that it can set a device's volume, for
+    /// example. So small a model calls some tools unnecessarily and misses others. Reading
+    /// six tools takes about 10 s of one core, once for all devices of a kind.
     pub llm_tools: bool,
-    /// Folder of the models; empty for `HEARKEN_MODELS`, else `hearken/models` in the user's cache
-    /// folder.
+    /// Folder of the downloaded models. Empty uses `HEARKEN_MODELS` or, if that variable is
+    /// not set, `hearken/models` in the user's cache folder.
     pub models_dir: PathBuf,
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::names;
+
 /// Reason why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -43,13 +45,23 @@ pub enum ConfigError {
         expected: String,
     },
     /// A value is out of range.
-    #[error("`{key}` is {value}: {remedy}")]
+    #[error("{place}`{key}` is {value}: {remedy}")]
     Value {
+        /// File and line, or the variable, with a colon; empty if it is not known.
+        place: String,
         /// Name of the key.
-        key: &'static str,
+        key: String,
         /// Value of the key.
         value: String,
         /// Allowed values.
         remedy: String,
     },
+}
+
+impl ConfigError {
+    /// Creates the error about a value of the key with this path.
+    pub(super) fn value(path: &str, value: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let place = String::new();
+        Self::Value { place, key: names::written(path), value: value.into(), remedy: remedy.into() }
+    }
 }

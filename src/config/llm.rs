@@ -13,10 +13,8 @@ pub(super) fn resolve(
     env: &dyn EnvVars,
 ) -> Result<(), ConfigError> {
     for model in models.iter_mut().filter(|model| !model.api_key_env.is_empty()) {
-        let wrong = |remedy: String| ConfigError::Value {
-            key: "llm.fallback",
-            value: format!("wrong for `{}`", model.model),
-            remedy,
+        let wrong = |remedy: String| {
+            ConfigError::value("llm.fallback", format!("wrong for `{}`", model.model), remedy)
         };
         if !model.api_key.is_empty() {
             return Err(wrong("use one of `api_key` and `api_key_env`".into()));
@@ -59,7 +57,9 @@ mod tests {
         let shown = masked(&config);
         assert!(!shown.contains("sk-") && shown.contains("timeout_ms = 5"), "{shown}");
         let again = loaded(text, &[]).unwrap_err().to_string();
-        assert_eq!(again, "`llm.fallback` is wrong for `c`: set the variable KEY, which it names");
+        let expected =
+            "line 1: `llm.fallback` is wrong for `c`: set the variable KEY, which it names";
+        assert!(again.ends_with(expected), "{again}");
         let both = loaded(&format!("{text}\napi_key_env = 'KEY'"), &[("KEY", "x")]).unwrap_err();
         assert!(both.to_string().ends_with("use one of `api_key` and `api_key_env`"), "{both}");
         assert!(loaded("[[llm.fallback]]\nmodel = 'c'", &[]).is_err(), "it has an address");

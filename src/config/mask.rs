@@ -4,19 +4,51 @@ use hearken_base::redaction::{MASK, is_secret_name, shown};
 use toml::Value;
 use url::Url;
 
-use super::Config;
+use super::{Config, names};
 
 /// Names of tables whose values may all be secret: headers and variables of tool servers.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
 
-/// Returns the whole configuration as TOML, with its secrets masked.
+/// Returns the whole configuration as TOML, with its secrets masked and its expert keys in
+/// `[expert]`: the text is a configuration file again.
 pub fn masked(config: &Config) -> String {
+    let mut table = masked_table(config);
+    let mut expert = toml::Table::new();
+    for path in names::EXPERT_PATHS {
+        if let Some(value) = take(&mut table, path) {
+            put(&mut expert, path, value);
+        }
+    }
+    table.insert(names::EXPERT.to_owned(), Value::Table(expert));
+    table.to_string()
+}
+
+/// Returns the whole configuration by path, with its secrets masked.
+pub(super) fn masked_table(config: &Config) -> toml::Table {
     let mut table = toml::Table::try_from(config).expect("a configuration is plain TOML");
     for section in ["store", "redis"] {
         mask_address(&mut table, section);
     }
     mask(&mut table);
-    table.to_string()
+    table
+}
+
+fn take(table: &mut toml::Table, path: &str) -> Option<Value> {
+    match path.split_once('.') {
+        None => table.remove(path),
+        Some((section, rest)) => take(table.get_mut(section)?.as_table_mut()?, rest),
+    }
+}
+
+fn put(table: &mut toml::Table, path: &str, value: Value) {
+    let Some((section, rest)) = path.split_once('.') else {
+        table.insert(path.to_owned(), value);
+        return;
+    };
+    let inner = table.entry(section).or_insert_with(|| Value::Table(toml::Table::new()));
+    if let Some(inner) = inner.as_table_mut() {
+        put(inner, rest, value);
+    }
 }
 
 /// Masks the secrets of a table and of all within it.

@@ -3,8 +3,10 @@
 //! over the file, and the file over the defaults. It is not passed around as a whole: each part of
 //! the server gets its own settings.
 //!
-//! A new key is a field of its section's struct with its default there, a line in `config.toml`,
-//! and its bounds, if it has any, in [`mod@check`].
+//! A new key is a field of its section's struct, with its meaning as the doc comment, its range in
+//! `#[schemars(range(...))]` and its default in `Default`. `docs/configuration.md` and
+//! `hearken config explain` follow from them. A limit that depends on another key is in
+//! [`mod@check`]; a renamed key is in [`names`].
 
 mod admin;
 mod auth;
@@ -12,6 +14,7 @@ pub mod check;
 mod compose;
 mod console;
 mod devices;
+mod document;
 mod embedded;
 pub mod env;
 pub mod error;
@@ -20,9 +23,13 @@ mod http;
 mod llm;
 pub mod log;
 mod mask;
+pub mod names;
 mod ota;
 pub mod reader;
+pub mod reference;
+pub mod schema;
 mod server;
+pub mod shown;
 mod tls;
 mod tool_servers;
 mod tools;
@@ -47,8 +54,10 @@ use hearken_providers::state::StateConfig;
 use hearken_providers::{AsrSettings, LlmSettings, TtsSettings, VisionSettings};
 use hearken_store::StoreConfig;
 use hearken_text_gateway::TextGatewaySettings;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::document::unknown as unknown_key;
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthRequired};
 pub use console::ConsoleConfig;
@@ -61,87 +70,120 @@ pub use http::HttpConfig;
 pub use log::{LogConfig, LogFormat};
 pub use mask::masked;
 pub use ota::OtaConfig;
-pub use reader::{load, load_text};
+pub use reader::{Loaded, load, load_text, load_with_origins};
 pub use server::ServerConfig;
 pub use tls::TlsConfig;
 pub use tools::ToolsConfig;
 pub use traces::TracesConfig;
 
 /// Whole configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Addresses, threads and limits of the server.
+    /// Listening address, threads, connection limit and data folders of the server process.
     pub server: ServerConfig,
-    /// Rate limit and allowed origins of requests.
+    /// Per-address rate limits, cross-origin access and accepted host names. An IPv6
+    /// address counts as its /64 network. Programs on this machine and clients that send
+    /// the admin token, `gateway.token`, `chat.token` or `museum.token` are subject to
+    /// `requests_per_minute` only. Behind a proxy, set `ota.trust_proxy`; otherwise all of
+    /// its clients count as one address.
     pub http: HttpConfig,
-    /// Certificate of the server's port.
+    /// TLS for all clients. Without a certificate, the server speaks plain HTTP only. The
+    /// files are reloaded when they change and on SIGHUP; open connections are not
+    /// interrupted.
     pub tls: TlsConfig,
-    /// Access control.
+    /// Access control: device tokens and the admin token.
     pub auth: AuthConfig,
-    /// Administrator.
+    /// Administrator API at `/api/admin`. `POST /login` with `{"username": "admin",
+    /// "password": ...}` returns tokens; `GET` and `PUT /config` read and change some
+    /// settings at run time. Such changes take precedence over the configuration file;
+    /// environment variables take precedence over both.
     pub admin: AdminConfig,
-    /// Web console.
+    /// Web console for administrators, at `/console/`.
     pub console: ConsoleConfig,
-    /// Devices from outside.
+    /// Admission of devices that connect from outside this machine and its private
+    /// networks, or through a proxy.
     pub devices: DevicesConfig,
-    /// Responses to booting devices.
+    /// Response to devices that boot (OTA address): binding, time zone, WebSocket address
+    /// and firmware.
     pub ota: OtaConfig,
     /// Database of devices, bindings and sessions.
     pub store: StoreConfig,
-    /// Redis that several instances share.
+    /// Redis server shared by several instances, so that any instance can handle any
+    /// request; see `docs/several-instances.md`.
     pub redis: RedisConfig,
-    /// Embedded engines.
+    /// Embedded engines, which run as child processes of the server. An engine is started
+    /// only if a URL of `[asr]`, `[tts]` or `[llm]` points at its address.
     pub embedded: EmbeddedConfig,
-    /// Recogniser.
+    /// Speech recognition service (ASR) and its timeouts.
     pub asr: AsrSettings,
-    /// Language model.
+    /// Language model service (LLM), its timeouts, prices and fallback models.
     pub llm: LlmSettings,
-    /// Synthesiser.
+    /// Speech synthesis service (TTS), its timeouts and its cache.
     pub tts: TtsSettings,
-    /// Model that describes pictures.
+    /// Vision model that describes pictures from device cameras and from tool results.
     pub vision: VisionSettings,
-    /// Instructions and memory of conversations.
+    /// Conversations with devices: instructions and memory.
     pub dialogue: DialogueSettings,
-    /// Fixed phrases, in both languages.
+    /// Fixed phrases in Chinese and English. An empty phrase is not spoken; the questions
+    /// `ask_camera` and `ask_tool` must not be empty.
     pub phrases: Phrases,
-    /// Voice activity detection and endpointing.
+    /// Voice activity detection (VAD) and echo handling: when an utterance starts and ends.
     pub hearing: HearingSettings,
-    /// When a turn is over.
+    /// End-of-turn detection: in a silence, a model judges from the sound of the speech
+    /// whether the person has finished, and selects how long the silence must last. Without
+    /// a judgement (no model, or high load), `hearing.silence_ms` applies.
     pub turn_detection: TurnDetectionSettings,
-    /// Who speaks.
+    /// Speaker recognition. People enrol their voice by asking a device, with three
+    /// recordings and `hearken people enrol`, or at `/api/persons`; the model then knows
+    /// their name, the facts they asked to have remembered, and their last exchanges. A
+    /// voice provides a name and a memory, never a permission: recordings and imitations
+    /// pass.
     pub speakers: SpeakerSettings,
-    /// Answers attempted before a turn is over.
+    /// Early answers: in a pause, the recogniser, the language model and the synthesiser
+    /// begin to work as if the person had finished. The answer is held back until the turn
+    /// is over, and discarded if the person continues; no tool is called before. Early
+    /// answers are suspended under high load.
     pub speculation: SpeculationSettings,
-    /// Voice while a reply is played.
+    /// Voice during a reply, for devices that listen meanwhile (realtime mode). Voice
+    /// pauses the reply, and words end it and are answered; without words, or with words
+    /// that only signal listening, it resumes with the first sentence that was not heard.
+    /// After a question, and in the last second of a reply, such words count as an answer.
     pub interruption: InterruptionSettings,
-    /// Format and pacing of the audio to devices.
+    /// Format and timing of the audio that is sent to devices.
     pub speaking: SpeakingSettings,
-    /// Offering and calling of tools, and their servers.
+    /// Tools of the model: limits, calls, confirmation, and remote tool servers.
     pub tools: ToolsConfig,
-    /// Text clients of the LLM gateway.
+    /// Text clients of the LLM gateway, at `ws://HOST:9400/`.
     pub gateway: TextGatewaySettings,
-    /// Chat sessions of applications.
+    /// Chat sessions of applications, at `/api/sessions`.
     pub chat: ChatSettings,
-    /// State server of chat sessions.
+    /// State server, which stores the state of the worlds of chat sessions and offers tools
+    /// that change it. `hearken-dev state-server` is an example.
     pub state: StateConfig,
-    /// Museum clients.
+    /// Museum clients (MuseumAgent), at `/api/session/register` and `/api/agent/parse`.
     pub museum: MuseumSettings,
-    /// Timers and wake words of devices' connections.
+    /// Device connections: timeouts, pings and wake words.
     pub device: DeviceSettings,
-    /// Bounds of the queues within a connection.
+    /// Queue sizes within a device connection. Larger queues absorb longer stalls and use
+    /// more memory.
     pub lanes: LaneSizes,
-    /// Limits of the turns in progress.
+    /// Overload protection: the number of concurrent device turns, and the rate of turns.
     pub admission: AdmissionSettings,
-    /// Journal of the last turns.
+    /// Journal of the last turns, with their stages and times, for `GET /api/turns` and the
+    /// console. It is in memory only.
     pub journal: JournalSettings,
-    /// What is kept of conversations.
+    /// Stored conversations, for `GET /api/history` and the console. All keys can be
+    /// changed at run time.
     pub history: HistoryConfig,
-    /// What is used in a day.
+    /// Usage accounting and daily limits, for `GET /api/usage` and the console: tokens,
+    /// speech and cost by day, device, role and kind of client. Days are those of the
+    /// server's time zone (`ota.timezone`). All keys can be changed at run time.
     pub usage: UsageSettings,
-    /// Traces of turns.
+    /// OpenTelemetry export: one trace per turn, with a span for each stage. Traces do not
+    /// contain what was said.
     pub traces: TracesConfig,
-    /// Level and format of the log.
+    /// Level and format of the log. It contains neither spoken words nor keys at any level.
     pub log: LogConfig,
     /// Keys set by the environment, which takes precedence over changes at run time.
     #[serde(skip)]

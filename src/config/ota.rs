@@ -3,26 +3,32 @@
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[ota]`: responses to booting devices.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OtaConfig {
-    /// True if a new device must be bound by entering its code before it may talk.
+    /// Require every new device to be bound, by entering its code, before it can be used.
     pub binding: bool,
-    /// Validity of a code, in milliseconds.
+    /// Validity of a binding code.
+    #[schemars(range(min = 60_000, max = 86_400_000))]
     pub code_lifetime_ms: u64,
-    /// IANA name of the time zone of all clocks, such as `Asia/Shanghai`: those of devices,
-    /// prompts, the time tool and the log. Empty for the system's.
+    /// IANA time zone, such as `Asia/Shanghai`, for device clocks, prompts, the time tool,
+    /// the log and the daily limits of `[usage]`. Empty uses the system's time zone.
     pub timezone: String,
-    /// Address of the device endpoint; empty to derive it from the `Host` header of the device's
-    /// request.
+    /// WebSocket address sent to devices, such as `ws://HOST:9400/xiaozhi/v1/`. Empty
+    /// derives it from the `Host` header of the device's request. Set it if devices must
+    /// connect to an address other than the OTA address.
     pub websocket_url: String,
-    /// Folder with firmware images named `BOARD_VERSION.bin`; empty for none.
+    /// Folder of firmware images named `BOARD_VERSION.bin`, such as
+    /// `bread-compact-wifi_2.4.2.bin`, offered to boards of that type with an older
+    /// version. Empty offers none.
     pub firmware_dir: PathBuf,
-    /// True if the server is behind a proxy, whose `X-Forwarded-*` headers contain the requested
-    /// address.
+    /// Trust the headers `X-Forwarded-Proto`, `-Host`, `-Port` and `-For` of requests.
+    /// Enable it only behind a proxy that sets them: it determines the addresses sent to
+    /// devices, and the client address for rate limits.
     pub trust_proxy: bool,
 }
 

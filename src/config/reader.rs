@@ -1,24 +1,54 @@
 //! Reads the configuration: defaults, then the file, then the environment; then checks the values.
 //! Errors name the file or variable, the key and the remedy.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::{Table, Value};
 
+use super::document::{self, Document};
 use super::env::{ALIASES, EnvVars, PREFIX};
 use super::error::ConfigError;
-use super::{Config, check, llm, tool_servers};
+use super::schema::{self, reference};
+use super::{Config, check, llm, names, tool_servers};
+
+/// Configuration that was read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Origin of each value that is not the default, by path.
+    pub origins: BTreeMap<String, Origin>,
+    /// Warnings about old names of keys.
+    pub warnings: Vec<String>,
+}
+
+/// Origin of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// This line of the file.
+    File(usize),
+    /// This environment variable.
+    Environment(String),
+}
 
 /// Reads the file, if one is given, and the environment.
 ///
 /// # Errors
 /// See [`ConfigError`].
 pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
-    let Some(file) = file else { return load_text(None, env) };
+    load_with_origins(file, env).map(|loaded| loaded.config)
+}
+
+/// Reads the file, if one is given, and the environment, and returns where each value comes from.
+///
+/// # Errors
+/// See [`ConfigError`].
+pub fn load_with_origins(file: Option<&Path>, env: &dyn EnvVars) -> Result<Loaded, ConfigError> {
+    let Some(file) = file else { return merge(None, env) };
     let text = std::fs::read_to_string(file)
         .map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
-    load_text(Some((file, &text)), env)
+    merge(Some((file, &text)), env)
 }
 
 /// Reads the text of a file, as [`load`] does, and the environment.
@@ -26,49 +56,71 @@ pub fn load(file: Option<&Path>, env: &dyn EnvVars) -> Result<Config, ConfigErro
 /// # Errors
 /// See [`ConfigError`].
 pub fn load_text(text: Option<(&Path, &str)>, env: &dyn EnvVars) -> Result<Config, ConfigError> {
-    let mut table = text.map(|(file, text)| table_of(file, text)).transpose()?.unwrap_or_default();
+    merge(text, env).map(|loaded| loaded.config)
+}
+
+fn merge(text: Option<(&Path, &str)>, env: &dyn EnvVars) -> Result<Loaded, ConfigError> {
+    let document = text.map(|(file, text)| document::read(file, text)).transpose()?;
+    let Document { mut table, lines, mut warnings } = document.unwrap_or_default();
+    let mut origins: BTreeMap<String, Origin> =
+        lines.into_iter().map(|(path, line)| (path, Origin::File(line))).collect();
     let defaults = Table::try_from(Config::default()).expect("the defaults are plain TOML");
-    let mut from_environment = BTreeSet::new();
-    for (name, key, value) in variables(env, &defaults)? {
-        from_environment.insert(key.clone());
-        set(&mut table, &key, value).map_err(|expected| ConfigError::Variable {
-            name,
-            key: key.clone(),
+    for Variable { name, key, path, value } in variables(env, &defaults)? {
+        warnings.extend(names::resolve(&key).warning(&key).map(|w| format!("{name}: {w}")));
+        set(&mut table, &path, value).map_err(|expected| ConfigError::Variable {
+            name: name.clone(),
+            key,
             expected,
         })?;
+        origins.insert(path, Origin::Environment(name));
     }
     let mut config: Config = Value::Table(table).try_into().map_err(|e: toml::de::Error| {
         let file = text.map_or_else(|| "environment".into(), |(file, _)| file.to_owned());
         ConfigError::File { file, reason: e.to_string().trim_end().to_owned() }
     })?;
-    llm::resolve(&mut config.llm.fallback, env)?;
-    tool_servers::resolve(&mut config.tools.servers, env)?;
-    check::check(&config)?;
-    config.from_environment = from_environment;
-    Ok(config)
+    let checked = llm::resolve(&mut config.llm.fallback, env)
+        .and_then(|()| tool_servers::resolve(&mut config.tools.servers, env))
+        .and_then(|()| check::check(&config));
+    checked.map_err(|error| placed(error, &origins, text.map(|(file, _)| file)))?;
+    config.from_environment = origins
+        .iter()
+        .filter(|(_, origin)| matches!(origin, Origin::Environment(_)))
+        .map(|(path, _)| path.clone())
+        .collect();
+    Ok(Loaded { config, origins, warnings })
 }
 
-/// Reads the file separately first, because its errors then name the line.
-fn table_of(file: &Path, text: &str) -> Result<Table, ConfigError> {
-    let wrong = |e: toml::de::Error| ConfigError::File {
-        file: file.to_owned(),
-        reason: e.to_string().trim_end().to_owned(),
+/// Names the file and line, or the variable, of an unusable value.
+fn placed(
+    error: ConfigError,
+    origins: &BTreeMap<String, Origin>,
+    file: Option<&Path>,
+) -> ConfigError {
+    let ConfigError::Value { key, value, remedy, .. } = error else { return error };
+    let place = match (origins.get(&names::resolve(&key).path), file) {
+        (Some(Origin::File(line)), Some(file)) => format!("{}, line {line}: ", file.display()),
+        (Some(Origin::Environment(name)), _) => format!("environment variable {name}: "),
+        _ => String::new(),
     };
-    toml::from_str::<Config>(text).map_err(wrong)?;
-    toml::from_str(text).map_err(wrong)
+    ConfigError::Value { place, key, value, remedy }
 }
 
-/// Returns the settings of the environment: variable, key, value. Exact names take precedence over
-/// well-known ones.
-fn variables(
-    env: &dyn EnvVars,
-    defaults: &Table,
-) -> Result<Vec<(String, String, Value)>, ConfigError> {
+/// A variable that sets a key.
+struct Variable {
+    name: String,
+    /// Name of the key, as the variable has it.
+    key: String,
+    path: String,
+    value: Value,
+}
+
+/// Returns the settings of the environment. Exact names take precedence over well-known ones.
+fn variables(env: &dyn EnvVars, defaults: &Table) -> Result<Vec<Variable>, ConfigError> {
     let mut found = Vec::new();
     let all = env.all();
     for alias in ALIASES {
         let name = alias.name.to_owned();
-        let key = alias.key.to_owned();
+        let key = names::written(alias.key);
         if let Some(text) = all.get(alias.name).filter(|v| !v.is_empty()) {
             let text = if alias.seconds { milliseconds(text) } else { text.clone() };
             found.push((name, key, text));
@@ -76,11 +128,12 @@ fn variables(
             found.push((format!("{name}_FILE"), key, read_secret(file)?));
         }
     }
+    let is_key = |key: &str| lookup(defaults, &names::resolve(key).path).is_some();
     for (name, text) in &all {
-        let Some(path) = name.strip_prefix(PREFIX) else { continue };
-        let key = path.to_lowercase().replace("__", ".");
-        match key.strip_suffix("_file").filter(|k| lookup(defaults, k).is_some()) {
-            Some(secret) if lookup(defaults, &key).is_none() => {
+        let Some(key) = name.strip_prefix(PREFIX) else { continue };
+        let key = key.to_lowercase().replace("__", ".");
+        match key.strip_suffix("_file").filter(|key| is_key(key)) {
+            Some(secret) if !is_key(&key) => {
                 found.push((name.clone(), secret.to_owned(), read_secret(text)?));
             }
             _ => found.push((name.clone(), key, text.clone())),
@@ -100,14 +153,10 @@ fn read_secret(file: &str) -> Result<String, ConfigError> {
 }
 
 /// Parses the text as the type of the key's default.
-fn typed(
-    defaults: &Table,
-    name: String,
-    key: String,
-    text: &str,
-) -> Result<(String, String, Value), ConfigError> {
-    let Some(default) = lookup(defaults, &key) else {
-        let nearest = nearest(defaults, &key);
+fn typed(defaults: &Table, name: String, key: String, text: &str) -> Result<Variable, ConfigError> {
+    let path = names::resolve(&key).path;
+    let Some(default) = lookup(defaults, &path) else {
+        let nearest = reference().nearest(&key).map(|known| schema::variable(&known));
         return Err(ConfigError::UnknownVariable { name, key, nearest });
     };
     let text = text.trim();
@@ -124,19 +173,20 @@ fn typed(
         _ => (Some(Value::String(text.to_owned())), "text"),
     };
     match value {
-        Some(value) => fits(name, key, value),
+        Some(value) => fits(Variable { name, key, path, value }),
         None => Err(ConfigError::Variable { name, key, expected: expected.to_owned() }),
     }
 }
 
 /// Checks that the key accepts the value: one of an enumeration, or a number in range.
-fn fits(name: String, key: String, value: Value) -> Result<(String, String, Value), ConfigError> {
+fn fits(variable: Variable) -> Result<Variable, ConfigError> {
     let mut alone = Table::new();
-    let wrong = match set(&mut alone, &key, value.clone()) {
+    let Variable { name, key, path, value } = variable;
+    let wrong = match set(&mut alone, &path, value.clone()) {
         Ok(()) => Value::Table(alone).try_into::<Config>().err().map(|e| e.message().to_owned()),
         Err(expected) => Some(expected),
     };
-    let Some(wrong) = wrong else { return Ok((name, key, value)) };
+    let Some(wrong) = wrong else { return Ok(Variable { name, key, path, value }) };
     let expected = wrong.split_once("expected ").map_or(wrong.as_str(), |(_, expected)| expected);
     Err(ConfigError::Variable { name, key, expected: format!("{expected}, not {value}") })
 }
@@ -154,25 +204,6 @@ fn lookup<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     let mut parts = key.split('.');
     let first = table.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.get(part))
-}
-
-/// Returns the variable whose name is most similar to this key.
-fn nearest(defaults: &Table, key: &str) -> Option<String> {
-    let best = keys(defaults).into_iter().min_by_key(|k| strsim::levenshtein(k, key))?;
-    let close = strsim::levenshtein(&best, key) <= 4;
-    close.then(|| format!("{PREFIX}{}", best.to_uppercase().replace('.', "__")))
-}
-
-/// Returns every key of a table, with dots.
-pub fn keys(table: &Table) -> Vec<String> {
-    let mut out = Vec::new();
-    for (name, value) in table {
-        match value {
-            Value::Table(inner) => out.extend(keys(inner).iter().map(|k| format!("{name}.{k}"))),
-            _ => out.push(name.clone()),
-        }
-    }
-    out
 }
 
 fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
@@ -256,7 +287,8 @@ mod tests {
             "environment variable HEARKEN__SERVER__PORT: `server.port` must be u16, not 70000";
         assert_eq!(told, expected);
         let told = message(None, &[("HEARKEN__SPEAKING__PACKET_MS", "30")]);
-        assert_eq!(told, "`speaking.packet_ms` is 30: use 20, 40 or 60");
+        let expected = "environment variable HEARKEN__SPEAKING__PACKET_MS: `speaking.packet_ms` is 30: use 20, 40 or 60";
+        assert_eq!(told, expected);
         for (name, key, wrong, right) in [
             (
                 "CLOUD_LOG_FORMAT",
@@ -279,9 +311,14 @@ mod tests {
             assert_eq!(told, expected);
         }
         let told = message(None, &[("CLOUD_LOG_LEVEL", "wran")]);
-        assert!(told.starts_with("`log.level` is wran: use error, warn,"), "{told}");
+        assert!(
+            told.starts_with(
+                "environment variable CLOUD_LOG_LEVEL: `log.level` is wran: use error, warn,"
+            ),
+            "{told}"
+        );
         let told = message(None, &[("MCP_PROTOCOL_VERSION", "2025-06-17")]);
-        assert!(told.starts_with("`tools.mcp_protocol_version` is 2025-06-17: use "), "{told}");
+        assert!(told.contains("`tools.mcp_protocol_version` is 2025-06-17: use "), "{told}");
         let wrong = file("[[tools.servers]]\nname = \"a\"\nprotocol = \"litmcp\"\n");
         let told = message(Some(wrong.path()), &[]);
         assert!(told.contains("line 3") && told.contains("`mcp` or `litemcp`"), "{told}");

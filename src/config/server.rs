@@ -2,27 +2,37 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[server]`: addresses, threads and limits of the server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Address to listen on.
+    /// Address or host name to listen on. Use a loopback address to accept connections from
+    /// this machine only.
     pub host: String,
-    /// Port to listen on; 0 for a free one.
+    /// TCP port to listen on. `0` lets the system choose a free port.
     pub port: u16,
-    /// Number of threads that serve sockets; 0 for one per core.
+    /// Number of threads that serve HTTP and WebSocket connections. `0` starts one per
+    /// core.
     pub workers: usize,
-    /// Number of threads that encode speech; 0 for two per three cores.
+    /// Number of threads that encode speech. `0` starts two for every three cores, which
+    /// leaves cores for sending packets on time.
     pub audio_threads: usize,
-    /// Maximum number of connections of devices; a further one is refused with 503.
+    /// Maximum number of concurrent device connections; further ones get 503.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: usize,
-    /// Time for open connections to end at shutdown, in milliseconds.
+    /// Grace period for open connections to finish when the server stops.
+    #[schemars(range(min = 100, max = 10_000))]
     pub shutdown_timeout_ms: u64,
-    /// Folder in which every session is recorded; empty for none.
+    /// Folder in which every device session is recorded; `hearken serve --record DIR`
+    /// overrides it. Recordings contain speech, are readable by their owner only, and have
+    /// tokens masked. Empty disables recording.
     pub record_dir: PathBuf,
-    /// Folder of the server's data; empty for `hearken` in the user's data folder.
+    /// Folder for the database and the secrets that the server generates. Empty selects
+    /// `hearken` in `XDG_DATA_HOME`, or `~/.local/share/hearken` if that variable is not
+    /// set.
     pub data_dir: PathBuf,
 }
 

@@ -2,19 +2,25 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[tls]`: certificate of the server's port, or of a port of its own; without one, there is plain HTTP alone.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
-    /// PEM file of the certificate, followed by its issuers' certificates.
+    /// PEM file of the certificate, followed by its issuer certificates. Requires `key`;
+    /// empty disables TLS unless `self_signed` is set.
     pub certificate: PathBuf,
-    /// PEM file of its private key.
+    /// PEM file of the private key. Requires `certificate`.
     pub key: PathBuf,
-    /// Port for TLS beside the plain one; 0 for TLS on the server's port.
+    /// Additional port for TLS; the plain port of `[server]` remains open. `0` enables TLS
+    /// on the plain port itself.
     pub port: u16,
-    /// Whether the server makes its certificate itself, where none is given.
+    /// Generate a certificate in the data folder if none is configured, for nearby browsers
+    /// that need HTTPS for microphone access. It is served on port 9443 if `port` is `0`.
+    /// Browsers ask once whether to trust it; boards do not trust it and continue to use
+    /// the plain port. Equivalent to `hearken serve --tls self-signed`.
     pub self_signed: bool,
 }
 

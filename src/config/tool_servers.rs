@@ -36,7 +36,7 @@ pub(super) fn resolve(servers: &mut [ToolServer], env: &dyn EnvVars) -> Result<(
 }
 
 fn wrong(server: &str, remedy: String) -> ConfigError {
-    ConfigError::Value { key: "tools.servers", value: format!("wrong for `{server}`"), remedy }
+    ConfigError::value("tools.servers", format!("wrong for `{server}`"), remedy)
 }
 
 #[cfg(test)]
@@ -71,7 +71,9 @@ mod tests {
             assert!(!masked(&config).contains(token) || token == "b");
         }
         let told = loaded(&variable, &[]).unwrap_err().to_string();
-        assert_eq!(told, "`tools.servers` is wrong for `a`: set the variable KEY, which it names");
+        let expected =
+            "line 1: `tools.servers` is wrong for `a`: set the variable KEY, which it names";
+        assert!(told.ends_with(expected), "{told}");
         let told = loaded(&format!("{file}\nbearer = 'b'"), &[]).unwrap_err().to_string();
         assert!(told.ends_with("use one of `bearer`, `bearer_env` and `bearer_file`"), "{told}");
     }

@@ -1,17 +1,21 @@
 //! Section `[traces]`. Not for sending them.
 
 use hearken_base::Secret;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[traces]`: each turn as an OpenTelemetry trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TracesConfig {
-    /// Address of a collector that takes OTLP over HTTP; empty for none.
+    /// Address of a collector that accepts OTLP over HTTP, such as `http://localhost:4318`.
+    /// Empty disables the export.
     pub otlp_url: String,
-    /// Value of the header `Authorization` of its requests; empty for none.
+    /// Value of the `Authorization` header of requests to the collector, such as `Bearer
+    /// ...`. Empty sends none.
     pub authorization: Secret,
-    /// Longest time of a request, in milliseconds.
+    /// Maximum time for a request to the collector.
+    #[schemars(range(min = 100, max = 60_000))]
     pub timeout_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A kept turn as a recording, to be replayed in tests. Not for the format of recordings, which is in
+//! A stored turn as a recording, for replay in tests. Not for the format of recordings, which is in
 //! [`hearken_proto::recording`].
 
 use std::time::Duration;
@@ -11,14 +11,14 @@ use serde_json::json;
 use super::sound::{PACKET, packets};
 use crate::turn_json::Timing;
 
-/// Part of the characters or words that a replay may hear otherwise.
+/// Maximum share of characters or words that a replay may recognise differently.
 const MAX_ERROR: f64 = 0.25;
 
-/// Returns a recording in which a person says what was heard in this turn, and a replay expects the same words; also what was
-/// answered, where that is kept.
+/// Returns a recording with the user's audio of this turn; a replay expects the same transcript.
+/// Includes the audio of the answer, if it is stored.
 pub fn recording(turn: &HistoryTurn, heard: &[u8], said: Option<&[u8]>) -> Recording {
     let first_ms = packets(heard).next().map_or(0, |(at_ms, _)| at_ms);
-    // When a time of the turn is in the recording.
+    // Converts a time of the turn to a time of the recording.
     let at = |at_ms: f64| {
         let since = (at_ms - f64::from(first_ms)).max(0.0) / 1_000.0;
         LISTEN_AFTER + Duration::try_from_secs_f64(since).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Sound of turns as it is stored, and as a WAV file. Not for which sound is kept.
+//! Audio of turns in its stored form and as WAV files. Not for which audio is stored.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use hearken_dialogue::turn_trace::TracedSound;
 use hearken_ports::store::{Side, SoundPlace, TurnSound};
 use hound::{SampleFormat, WavSpec, WavWriter};
 
-/// Length of a packet, in milliseconds: of what was heard always, of what was said usually.
+/// Length of a packet, in milliseconds: always for the user's audio, usually for the answer.
 const PACKET_MS: i64 = 60;
 pub(super) const PACKET: Duration = Duration::from_millis(60);
-/// Bitrate of what was heard, in bit/s: what boards send.
+/// Bitrate of the user's audio, in bit/s; boards send the same.
 const BITRATE_BPS: i32 = 16_000;
-/// Effort of its encoder, 0 to 10.
+/// Complexity of its encoder, 0 to 10.
 const COMPLEXITY: u8 = 3;
-/// Rate of WAV files, in Hz.
+/// Sample rate of WAV files, in Hz.
 const WAV_RATE_HZ: u32 = 24_000;
-/// Longest sound that is written as WAV, in milliseconds.
+/// Maximum length of a WAV file, in milliseconds.
 const LONGEST_MS: i64 = 10 * 60 * 1_000;
-/// Shortest gap between two packets that is silence; less is how packets come.
+/// Minimum gap between two packets that counts as silence; shorter gaps are jitter, in milliseconds.
 const GAP_MS: i64 = 30;
 
-/// Encodes the sound of a turn for the store.
+/// Encodes the audio of a turn for the store.
 pub fn encode(sound: &TracedSound) -> Vec<TurnSound> {
     let heard = heard(sound).inspect_err(|error| tracing::warn!(%error, "cannot encode a sound"));
     [(Side::Heard, heard.unwrap_or_default()), (Side::Said, sound.said.clone())]
@@ -35,7 +35,7 @@ pub fn encode(sound: &TracedSound) -> Vec<TurnSound> {
         .collect()
 }
 
-/// Encodes what the recogniser was given.
+/// Encodes the audio that the recogniser received.
 fn heard(sound: &TracedSound) -> Result<Vec<(i64, Bytes)>, OpusError> {
     let length = pcm::samples_in(PACKET, SAMPLE_RATE_HZ);
     let mut encoder = Encoder::new(SAMPLE_RATE_HZ, BITRATE_BPS, COMPLEXITY)?;
@@ -66,7 +66,7 @@ fn stored(side: Side, packets: &[(i64, Bytes)]) -> TurnSound {
     TurnSound { place: SoundPlace { side, start_ms, length_ms }, packets: bytes.freeze() }
 }
 
-/// Returns the packets of a stored sound and their times; ends where one is cut off.
+/// Returns the packets of stored audio and their times, in milliseconds; stops at a truncated packet.
 pub(super) fn packets(stored: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
     let mut rest = stored;
     std::iter::from_fn(move || {
@@ -79,10 +79,10 @@ pub(super) fn packets(stored: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
     })
 }
 
-/// Decodes a stored sound into a WAV file. What was played later is later in it.
+/// Decodes stored audio into a WAV file; pauses between packets become silence.
 ///
 /// # Errors
-/// Opus fails; packets that do not decode are left out.
+/// The decoder cannot be created. Packets that cannot be decoded are skipped.
 pub fn wav(stored: &[u8]) -> Result<Vec<u8>, OpusError> {
     let mut decoder = Decoder::new(WAV_RATE_HZ)?;
     let mut samples: Vec<i16> = Vec::new();
@@ -97,13 +97,13 @@ pub fn wav(stored: &[u8]) -> Result<Vec<u8>, OpusError> {
         if at_ms - written_ms > GAP_MS {
             samples.resize(usize::try_from(at_ms * per_ms).unwrap_or_default(), 0);
         }
-        // What does not decode is left out.
+        // Packets that cannot be decoded are skipped.
         drop(decoder.decode(opus, &mut samples));
     }
     Ok(wav_file(&samples, WAV_RATE_HZ))
 }
 
-/// Returns a WAV file of these samples, mono.
+/// Returns a mono WAV file of these samples.
 pub fn wav_file(samples: &[i16], rate_hz: u32) -> Vec<u8> {
     let spec = WavSpec {
         channels: 1,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_heard_again_and_begins_when_it_did() {
+    fn stored_user_audio_decodes_with_its_start_time() {
         let tone = pcm::tone(440.0, 16_000, SAMPLE_RATE_HZ);
         let sound =
             TracedSound { heard_from_ms: -420, heard: tone.clone(), ..TracedSound::default() };

@@ -1,4 +1,4 @@
-//! What is kept and what is deleted: turns of a journal in a store in memory, and one whose file is away for a while.
+//! Storing and deleting of turns: a journal with an in-memory store, and a store whose file is temporarily unusable.
 
 use hearken_dialogue::turn_trace::{ClientKind, Outcome};
 use hearken_ports::role::Keep;
@@ -14,7 +14,7 @@ fn settings(keep: Keep) -> HistoryConfig {
 
 /// Ends a turn with these words.
 fn turn(journal: &TurnJournal, words: &str) {
-    let trace = journal.begin(ClientKind::Text, "somebody");
+    let trace = journal.begin(ClientKind::Text, "a client");
     trace.answers(words);
     trace.said("yes");
     trace.finish(Outcome::Answered);
@@ -32,14 +32,14 @@ fn in_memory(keep: Keep) -> (History, TurnJournal) {
 }
 
 #[tokio::test]
-async fn only_what_ends_while_it_is_wanted_is_kept() {
+async fn only_turns_that_end_while_the_history_is_on_are_stored() {
     let (history, journal) = in_memory(Keep::Off);
     let process = CancellationToken::new();
     turn(&journal, "before");
     history.change(settings(Keep::Text));
     turn(&journal, "meanwhile");
     journal.begin(ClientKind::Voice, "a cough").finish(Outcome::Silent);
-    let unfinished = journal.begin(ClientKind::Text, "somebody");
+    let unfinished = journal.begin(ClientKind::Text, "a client");
     unfinished.answers("unfinished");
     history.change(settings(Keep::Off));
     drop(unfinished);
@@ -56,7 +56,7 @@ async fn only_what_ends_while_it_is_wanted_is_kept() {
 }
 
 #[tokio::test]
-async fn what_is_too_old_or_too_much_is_deleted() {
+async fn turns_beyond_the_limits_are_deleted() {
     let (history, journal) = in_memory(Keep::Text);
     for number in 0..4 {
         turn(&journal, &format!("{number}"));
@@ -72,11 +72,11 @@ async fn what_is_too_old_or_too_much_is_deleted() {
     history.change(HistoryConfig { retention_days: 0, ..settings(Keep::Text) });
     assert_eq!(history.trim(days(10_000)).await.unwrap(), 0);
     history.change(settings(Keep::Off));
-    assert_eq!(history.trim(days(31)).await.unwrap(), 3, "also where nothing more is kept");
+    assert_eq!(history.trim(days(31)).await.unwrap(), 3, "also while the history is off");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_that_the_store_refuses_is_stored_when_it_is_back() {
+async fn a_turn_is_stored_once_the_store_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let [file, aside] = ["hearken.db", "aside.db"].map(|name| folder.path().join(name));
     std::fs::write(&file, "this is no database, and it is long enough to be seen as such").unwrap();
@@ -104,7 +104,7 @@ async fn a_turn_that_the_store_refuses_is_stored_when_it_is_back() {
 
 #[tokio::test]
 async fn a_turn_that_began_before_its_client_was_deleted_is_not_stored_when_it_ends() {
-    let parts = [HistoryPart::Client("somebody".into()), HistoryPart::All];
+    let parts = [HistoryPart::Client("a client".into()), HistoryPart::All];
     for part in parts {
         let (history, journal) = in_memory(Keep::Text);
         let begin = |client: &str| {
@@ -112,12 +112,12 @@ async fn a_turn_that_began_before_its_client_was_deleted_is_not_stored_when_it_e
             trace.answers("words");
             trace
         };
-        let theirs = begin("somebody");
-        let other = begin("somebody else");
+        let theirs = begin("a client");
+        let other = begin("another client");
         assert_eq!(history.delete(&part).await.unwrap(), 0);
-        // Times are told in milliseconds.
+        // Times have a resolution of one millisecond.
         sleep(Duration::from_millis(5)).await;
-        let later = begin("somebody");
+        let later = begin("a client");
         for trace in [theirs, other, later] {
             trace.finish(Outcome::Answered);
         }

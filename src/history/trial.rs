@@ -1,5 +1,5 @@
-//! Answers the words of a turn again, or words that somebody writes, as a role would, to compare. Not a turn: nothing is kept,
-//! spoken or called.
+//! Trials: answers the words of a stored turn again, or any other words, as a role would, for
+//! comparison. A trial is not a turn: it stores, speaks and calls nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,40 +17,40 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Kind of them in the sums of what was used.
+/// Kind of trials in the usage records.
 const USAGE_KIND: &str = "trial";
-/// Trials at a time.
+/// Maximum number of concurrent trials.
 const AT_ONCE: usize = 4;
-/// Most turns before the one that is tried that the model is told of.
+/// Maximum number of earlier turns in the prompt of a trial.
 const MOST_EARLIER: u32 = 6;
-/// A longer pause between two turns ends a conversation.
+/// Pause between two turns above which they belong to different conversations.
 const PAUSE: SignedDuration = SignedDuration::from_mins(10);
-/// Longest answer, in bytes.
+/// Maximum length of an answer, in bytes; reading stops after it.
 const MOST_BYTES: usize = 32 << 10;
 
 /// Answer of a trial.
 #[derive(Debug)]
 pub struct TrialAnswer {
-    /// What the model wrote.
+    /// Text of the model.
     pub text: String,
-    /// Time until its first word.
+    /// Time to the first word; `None` if there was none.
     pub first_word: Option<Duration>,
-    /// Time until its end.
+    /// Time to the end of the answer.
     pub total: Duration,
-    /// Number of earlier turns that it was told of.
+    /// Number of earlier turns in the prompt.
     pub earlier: usize,
 }
 
 /// Reason why a trial has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// Other trials run.
-    #[error("other trials run: try again later")]
+    /// Too many other trials are running.
+    #[error("too many trials are running: try again later")]
     Busy,
-    /// What the person said is not kept.
-    #[error("what was said is not kept of this turn")]
+    /// The words of the turn are not stored.
+    #[error("the words of this turn are not stored: see `history.keep`")]
     NoWords,
-    /// Today's limit is reached.
+    /// A daily limit is reached.
     #[error(transparent)]
     LimitReached(LimitReached),
     /// The store failed.
@@ -61,7 +61,7 @@ pub enum TrialError {
     Model(#[from] ProviderError),
 }
 
-/// Trials of turns. Clones share the limit.
+/// Trials of roles and of turns. Clones share the limit.
 #[derive(Clone)]
 pub struct Trials {
     llm: Arc<dyn Llm>,
@@ -72,7 +72,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Creates the trials with this model and these settings of conversations.
+    /// Creates the trials with this model and these conversation settings.
     pub fn new(
         llm: Arc<dyn Llm>,
         dialogue: Reloadable<DialogueSettings>,
@@ -109,14 +109,14 @@ impl Trials {
         self.answer(&[], words, role).await
     }
 
-    /// Returns an error if a limit of the day is reached.
+    /// Returns an error if a daily limit is reached.
     pub(crate) fn check_limits(&self) -> Result<(), TrialError> {
         self.usage
             .reached("", None)
             .map_or(Ok(()), |reached| Err(TrialError::LimitReached(reached)))
     }
 
-    /// Counts speech of this length, of so many characters.
+    /// Counts synthesised speech: its length and its number of characters.
     pub(crate) fn count_speech(&self, length: Duration, characters: usize) {
         let said_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         let used = Used { said_ms, said_chars: characters as u64, ..Used::default() };
@@ -171,7 +171,7 @@ impl Trials {
     }
 }
 
-/// Returns the turns of the same conversation before this one, oldest first.
+/// Returns earlier turns of the same conversation, oldest first.
 async fn earlier(
     store: &dyn HistoryStore,
     turn: &HistoryTurn,

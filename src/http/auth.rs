@@ -1,5 +1,5 @@
-//! Access control of requests: devices by their token and the list of allowed devices, users by the
-//! admin token. Not for the format of tokens, nor for the rendering of a refusal.
+//! Access control of requests: devices by their token and the allow list, users by the admin token.
+//! Not for the format of tokens, nor for rendering a refusal.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -25,9 +25,9 @@ pub const ADMIN_TOKEN_FILE: &str = "admin_token";
 
 /// Access rules.
 pub struct Auth {
-    /// Keys for checking tokens; `None` if nobody needs one.
+    /// Keys for checking tokens; `None` if no tokens are required.
     keys: Option<Keys>,
-    /// True if devices on this machine need no token, because no other machine reaches the server.
+    /// True if devices on this machine need no token, because no other machine can reach the server.
     open_to_machine: bool,
     /// Allowed device ids in lower case; empty allows all.
     allowed: HashSet<String>,
@@ -38,25 +38,25 @@ struct Keys {
     admin: Secret,
 }
 
-/// Group of routes that their document leaves open.
+/// Access to a group of routes whose document leaves authentication open.
 #[derive(Debug, Clone)]
 pub struct AccessRule {
     /// Section of its settings.
     pub section: &'static str,
-    /// Token that its clients must send; empty to accept everybody near.
+    /// Token that clients must send; if empty, clients in private networks need none.
     pub token: Secret,
     /// True to accept clients of every network without a token.
     pub open_to_all: bool,
 }
 
-/// Why a request may use such routes.
+/// Reason why a request may use such routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Nobody needs a token.
+    /// No tokens are required.
     Anybody,
-    /// It has the token of the routes, or the admin token.
+    /// The request has the token of the routes, or the admin token.
     Credential,
-    /// The routes are open to its place.
+    /// The routes are open to the client's network.
     Client,
 }
 
@@ -130,7 +130,8 @@ impl Auth {
         self.keys.as_ref().filter(|_| !open)
     }
 
-    /// Returns true if this request comes from outside this machine and its private networks, where that matters.
+    /// Returns true if this request comes from outside this machine and its private networks, and
+    /// tokens are required.
     pub(crate) fn is_from_outside(&self, request: &HttpRequest) -> bool {
         self.keys.is_some() && Peer::of(request) == Peer::Elsewhere
     }
@@ -161,10 +162,10 @@ impl Auth {
         token.flatten().unwrap_or_default()
     }
 
-    /// Creates a token for a device, wherever it will connect from, and returns it with the time when it expires.
+    /// Creates a token for a device, independent of its network, and returns it with its expiry time.
     ///
     /// # Errors
-    /// No device needs one, or its id cannot be signed.
+    /// Tokens are not required, or the device id cannot be signed.
     pub(crate) fn mint_for(
         &self,
         caller: &Caller,
@@ -173,14 +174,13 @@ impl Auth {
         let about = "no device needs a token: `auth.required` is \"never\"";
         let keys = self.keys.as_ref().ok_or_else(|| refusal(Fault::Conflict, about))?;
         let made = keys.tokens.mint(caller.device_id.as_str(), caller.client_id.expose(), at);
-        let about = "a Device-Id holds no `|`";
+        let about = "a Device-Id must not contain `|`";
         let token = made.ok_or_else(|| refusal(Fault::BadRequest, about))?;
         Ok((token, at.saturating_add(keys.tokens.lifetime()).unwrap_or(Timestamp::MAX)))
     }
 
-    /// Checks that a device's token was made by this server and has not expired. Returns the time
-    /// when it was made; `None` if this request needs none. Whether it was revoked is not known
-    /// here.
+    /// Checks that a device's token was made by this server and has not expired. Returns its
+    /// creation time; `None` if this request needs no token. Does not check for revocation.
     pub(crate) fn token_made_at(
         &self,
         request: &HttpRequest,
@@ -193,7 +193,7 @@ impl Auth {
         keys.tokens.check(token, device_id, client_id, wall_clock::dates()).map(Some)
     }
 
-    /// Checks that the request has the admin token, also on this machine.
+    /// Checks that the request has the admin token, which is required on this machine, too.
     pub(crate) fn admin(&self, request: &HttpRequest) -> Result<(), Refusal> {
         if self.is_admin(request) {
             return Ok(());
@@ -210,16 +210,17 @@ impl Auth {
         self.keys.as_ref().is_none_or(|keys| same(&bearer(request), keys.admin.expose()))
     }
 
-    /// Checks that the request comes from this machine or its network, or has the admin token.
+    /// Checks that the request comes from this machine or its private networks, or has the admin token.
     pub(crate) fn near(&self, request: &HttpRequest) -> Result<(), Refusal> {
         if Peer::of(request) == Peer::Elsewhere { self.admin(request) } else { Ok(()) }
     }
 
-    /// Checks that the request may use an open group of routes: with its token or the admin token;
-    /// without a token, if none is configured, from this machine and its network.
+    /// Checks that the request may use a group of routes: with the group's token or the admin
+    /// token; if the group has no token, also without one from this machine and its private
+    /// networks.
     ///
     /// # Errors
-    /// Returns what is missing.
+    /// Returns what the client must send.
     pub(crate) fn admit(
         &self,
         request: &HttpRequest,
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_device_on_the_same_machine_needs_no_token_by_itself() {
+    fn only_devices_on_this_machine_need_no_token() {
         let folder = tempfile::tempdir().unwrap();
         let needs = |required, host: &str, request: &HttpRequest| {
             auth(required, host, folder.path()).needs_id(request)
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_admin_token_is_asked_for_on_this_machine_too() {
+    fn the_admin_token_is_required_on_this_machine_too() {
         let folder = tempfile::tempdir().unwrap();
         let auth_of = |required| auth(required, "127.0.0.1", folder.path());
         let bearer = format!("Bearer {ADMIN}");
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_face_is_open_to_its_network() {
+    fn routes_without_a_token_are_open_to_private_networks() {
         let folder = tempfile::tempdir().unwrap();
         let auth = auth(AuthRequired::Auto, "0.0.0.0", folder.path());
         let admits = |token: &str, open_to_all: bool, request: &HttpRequest| {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_kept_unless_they_are_configured() {
+    fn secrets_are_stored_unless_they_are_configured() {
         let folder = tempfile::tempdir().unwrap();
         let secret = Secret::new("a secret of some length");
         let config =

@@ -1,5 +1,5 @@
-//! What routes take from a request before they run: who asks, and the JSON body. A request that
-//! lacks either is refused here. Not for the rules of access, nor for query parameters.
+//! Extractors of routes: the caller, and the JSON body. A request without a valid one is refused
+//! before its route runs. Not for the rules of access, nor for query parameters.
 
 use std::future::{Ready, ready};
 
@@ -20,30 +20,31 @@ use crate::http::middleware::owner_of;
 use crate::http::request_identity::{bearer, json_or};
 use crate::http::{AccessControl, Admin, Chats};
 
-/// Somebody with the admin token, or somebody who is logged in (told) and whose right opens the route; anybody where no token
-/// is required.
+/// Caller with the admin token, or with a login whose right opens the route (`Some`); any caller if
+/// no token is required.
 pub(crate) struct Operator(pub(super) Option<LoggedIn>);
 
-/// Somebody on this machine or in its network, with the admin token, or logged in with a right that opens the route.
+/// Caller on this machine or in its private networks, with the admin token, or with a login whose
+/// right opens the route.
 pub(crate) struct Near;
 
 /// Application that may use chat sessions.
 pub(crate) struct Application(pub(super) Asker);
 
-/// Session that the address names, of an application that may use it. Every route of one session
+/// Session named by the address, of an application that may use it. Every route of one session
 /// takes its id from here.
 pub(crate) struct OwnSession {
     pub(crate) id: SessionId,
     pub(crate) asker: Asker,
 }
 
-/// Part of the addresses of one session.
+/// Common path parameter of the routes of one session.
 #[derive(Deserialize)]
 struct SessionPath {
     id: String,
 }
 
-/// Somebody who is logged in and whose right opens the route.
+/// User with a login whose right opens the route.
 pub(crate) struct AdminSession(pub(super) LoggedIn);
 
 /// Returns the state of this type; every route that needs it is registered together with it.
@@ -53,7 +54,7 @@ pub(crate) fn state<T: 'static>(request: &HttpRequest) -> Result<&T, Refusal> {
 }
 
 impl Operator {
-    /// Returns the name of who asks; that of the administrator for the admin token.
+    /// Returns the caller's name; the administrator's for the admin token.
     pub(crate) fn name(&self) -> &str {
         self.0.as_ref().map_or(USERNAME, |who| &who.who)
     }
@@ -76,7 +77,7 @@ impl FromRequest for Operator {
     }
 }
 
-/// Returns what knows the log-in with whose access token this request comes, if it has one.
+/// Returns the service that verifies logins, if this request has an access token.
 fn log_ins(request: &HttpRequest) -> Option<web::Data<Admin>> {
     // The admin token has no dots, an access token (JWT) has two.
     let has_access_token = bearer(request).matches('.').count() == 2;
@@ -112,7 +113,7 @@ impl FromRequest for Application {
     }
 }
 
-/// Returns who asks about chat sessions.
+/// Returns the caller as an owner of chat sessions.
 async fn asker(request: &HttpRequest) -> Result<Asker, Refusal> {
     let admitted = admit(request, &state::<Chats>(request)?.access).await?;
     let admitted = admitted.map_err(|missing| refusal(Fault::Unauthorized, &missing))?;
@@ -123,8 +124,8 @@ async fn asker(request: &HttpRequest) -> Result<Asker, Refusal> {
     })
 }
 
-/// Returns why a request may use routes that their document leaves open, or what is missing. Somebody who is logged in with a
-/// right that opens the route has a credential.
+/// Returns why a request may use routes with optional authentication, or what is missing. A login
+/// whose right opens the route is a credential.
 pub(crate) async fn admit(
     request: &HttpRequest,
     rule: &AccessRule,
@@ -133,12 +134,12 @@ pub(crate) async fn admit(
     if let Ok(Admission::Anybody | Admission::Credential) = admitted {
         return Ok(admitted);
     }
-    // Where the place opens the route, another's token is no log-in of ours.
+    // An invalid login does not matter if the client's network opens the route.
     match log_ins(request) {
         None => Ok(admitted),
         Some(admin) => match admin.verified(request).await {
             Ok(_) => Ok(Ok(Admission::Credential)),
-            // The store does not tell: the log-in may be good.
+            // The store failed: the login may be valid.
             Err(refused) if refused.status().is_server_error() => Err(refused),
             Err(_) => Ok(admitted),
         },
@@ -173,15 +174,14 @@ impl FromRequest for AdminSession {
     }
 }
 
-/// JSON body of this type, of somebody who may use the route; who may not is refused before the body is read, and anything
-/// else as a bad request.
+/// JSON body from a caller who may use the route. Other callers are refused before the body is
+/// read; an invalid body is a bad request.
 pub(crate) struct JsonBody<T>(pub(super) T);
 
-/// JSON body of a request about chat sessions, whose document has a fault of its own for an invalid
-/// one.
+/// JSON body of a request about chat sessions, whose document defines its own fault for an invalid body.
 pub(crate) struct ChatBody<T>(pub(super) T);
 
-/// Reads the body, and puts it into this type of extractor.
+/// Reads and parses the body, and wraps it in this extractor.
 fn read<T: DeserializeOwned + 'static, Body: 'static>(
     request: &HttpRequest,
     payload: &mut Payload,

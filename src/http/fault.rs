@@ -18,7 +18,7 @@ use utoipa::{IntoResponses, ToSchema};
 /// Seconds after which a client may retry.
 const RETRY_AFTER_SECONDS: &str = "5";
 
-/// Seconds after which wrong codes are forgotten; a little more than they are counted for.
+/// Seconds after which a client may retry after too many wrong codes.
 const GUESS_AGAIN_SECONDS: &str = "60";
 
 /// Response that refuses a request; boxed, because responses are large and this is the error type
@@ -57,14 +57,14 @@ pub(crate) type RouteResult = Result<HttpResponse, Refusal>;
 /// Body of an error response.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FaultBody {
-    /// Description of the fault.
+    /// The error.
     error: FaultTold,
 }
 
-/// Fault as sent to clients.
+/// Error as returned to clients.
 #[derive(Serialize, ToSchema)]
 struct FaultTold {
-    /// Code in the fault table.
+    /// Code of the error, from the fault table.
     code: &'static str,
     /// Human-readable message.
     message: String,
@@ -79,7 +79,7 @@ impl FaultBody {
     }
 }
 
-/// Description of every error response, for the API description.
+/// All error responses, for the API description.
 pub(crate) struct Faults;
 
 impl IntoResponses for Faults {
@@ -88,13 +88,12 @@ impl IntoResponses for Faults {
     }
 }
 
-/// Describes all error responses with a body of this schema, one field of which contains the
-/// reason.
+/// Describes all error responses with a body of this schema; `field` contains the reason.
 pub(crate) fn refusals(schema: &str, field: &str) -> BTreeMap<String, RefOr<Response>> {
     let of = |status: &str, what: &str| {
         let content = Content::new(Some(Ref::from_schema_name(schema)));
         let response = ResponseBuilder::new()
-            .description(format!("the request {what}: `{field}` tells why"))
+            .description(format!("the request {what}: see `{field}`"))
             .content("application/json", content)
             .build();
         (status.to_owned(), RefOr::T(response))
@@ -115,7 +114,7 @@ pub(crate) fn answer(fault: Fault, about: &str) -> HttpResponse {
             response.insert_header((RETRY_AFTER, GUESS_AGAIN_SECONDS));
         }
         StatusCode::UNAUTHORIZED => {
-            // RFC 6750, section 3: the reason stands in quotes.
+            // RFC 6750, section 3: the reason is in quotes.
             let reason: String = about.chars().filter(|c| !matches!(c, '"' | '\\')).collect();
             let challenge = format!(
                 "Bearer realm=\"hearken\", error=\"invalid_token\", error_description=\"{reason}\""
@@ -134,8 +133,7 @@ pub(crate) fn refusal(fault: Fault, about: &str) -> Refusal {
     answer(fault, about).into()
 }
 
-/// Warnings about requests that failed because a part of the server is down: each of them would say
-/// the same.
+/// Rate-limited warnings about requests that failed because a part of the server is down; they are all the same.
 static OUTAGES: LazyLock<PacedLog> = LazyLock::new(PacedLog::default);
 
 /// Logs that a request failed because a part of the server is down.
@@ -157,7 +155,7 @@ pub(crate) fn store_failed(error: &StoreError) -> Refusal {
     refusal(fault, &error.kind.to_string())
 }
 
-/// Answers requests to unknown addresses.
+/// Answers requests to unknown paths.
 pub(crate) async fn not_found(request: HttpRequest) -> HttpResponse {
     answer(Fault::NotFound, request.path())
 }

@@ -9,7 +9,7 @@ use crate::http::devices::ota::{self, MAX_REPORT_CHARS};
 use crate::http::devices::vision::{self, MAX_QUESTION_BYTES};
 use crate::http::request_identity::{Caller, MAX_ID_CHARS, bearer, reached_at};
 
-/// Splits an input into headers, one a line up to an empty line, and a body.
+/// Splits an input into headers, one per line until an empty line, and a body.
 fn request(bytes: &[u8]) -> (HttpRequest, &[u8]) {
     let mut request = TestRequest::default();
     let mut rest = bytes;
@@ -40,11 +40,11 @@ fn request(bytes: &[u8]) -> (HttpRequest, &[u8]) {
     (request.to_http_request(), rest)
 }
 
-/// A device's report: whatever it says of itself, texts are bounded and hold no control characters,
-/// and the address that the device reaches us at is one of ours to give.
+/// Parses a device's report: whatever it contains, the texts are bounded and have no control
+/// characters, and the address at which the device reached the server is valid.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics otherwise.
 pub fn ota_report(bytes: &[u8]) {
     let (request, body) = request(bytes);
     for trust_proxy in [false, true] {
@@ -60,7 +60,7 @@ pub fn ota_report(bytes: &[u8]) {
     let id = report.device_id.as_str();
     assert!(!id.is_empty() && !id.contains('|') && id == id.to_lowercase());
     for (text, most) in [
-        // Lower case may be up to three characters for one.
+        // A character in lower case may become up to three.
         (id, 3 * MAX_ID_CHARS),
         (report.client_id.expose(), MAX_ID_CHARS),
         (&report.board, MAX_REPORT_CHARS),
@@ -72,11 +72,11 @@ pub fn ota_report(bytes: &[u8]) {
     }
 }
 
-/// A picture with a question as a form: what is read of it stands in the body, and is bounded; a
-/// form of ours is read as it was written.
+/// Parses a form with a picture and a question: the picture is a part of the body, and the question
+/// is bounded; a valid form is parsed to its original contents.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics otherwise.
 pub fn vision_form(bytes: &[u8]) {
     let (request, body) = request(bytes);
     let read = vision::parts(&request, Bytes::copy_from_slice(body)).now_or_never();

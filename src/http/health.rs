@@ -1,4 +1,4 @@
-//! Health check of the server and its engines, readiness with each dependency, and the metrics.
+//! Health of the server and its engines, readiness with each dependency, and the metrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,24 +27,25 @@ use crate::http::extract::Near;
 use crate::telemetry::open_metrics;
 use crate::words;
 
-/// The content type of Prometheus's text format.
+/// Content type of Prometheus's text format.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The content type of the OpenMetrics text format, and what a scraper that reads it accepts.
+/// Content type of the OpenMetrics text format, and the media type in `Accept` that requests it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
-/// Longest wait for the store.
+/// Maximum wait for the store.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
-/// Time for which the store's state is reported without asking again: anybody may ask for it.
+/// Time for which the store's state is cached: any client may request it.
 const STORE_KEPT: Duration = Duration::from_secs(1);
 
 /// Engine that the server runs.
 #[derive(Serialize, ToSchema)]
 struct EngineShown {
-    /// Its process id.
+    /// Process id; null while the engine is not running.
     #[schema(required)]
     pid: Option<u32>,
     /// Number of restarts.
     restarts: u32,
+    /// State of the engine.
     #[schema(value_type = words::EngineState)]
     state: EngineState,
 }
@@ -55,14 +56,14 @@ impl From<EngineReport> for EngineShown {
     }
 }
 
-/// What keeps the server from serving.
+/// Reason why the server does not serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unready {
     Starting,
     Stopping,
 }
 
-/// Whether everything is ready.
+/// Health of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum HealthStatus {
@@ -74,19 +75,20 @@ enum HealthStatus {
 /// Health of the server and its engines.
 #[derive(Serialize, ToSchema)]
 struct Healthy {
-    /// Engines by their names.
+    /// Engines by name.
     #[schema(value_type = BTreeMap<String, EngineShown>)]
     engines: BTreeMap<&'static str, EngineShown>,
-    /// State of the connection, if a Redis is configured.
+    /// State of the connection to Redis; omitted if none is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<words::RedisState>, nullable = false)]
     redis: Option<RedisState>,
+    /// Health of the server.
     status: HealthStatus,
     /// Version of the server.
     version: &'static str,
 }
 
-/// Whether the server serves.
+/// Readiness of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum ReadyStatus {
@@ -97,23 +99,25 @@ enum ReadyStatus {
     Stopping,
 }
 
-/// Readiness of the server, and what it depends on.
+/// Readiness of the server and its dependencies.
 #[derive(Serialize, ToSchema)]
 struct Ready {
-    /// States by the names of services.
+    /// States of the dependencies, by name.
     #[schema(value_type = BTreeMap<String, words::ServiceState>)]
     dependencies: BTreeMap<&'static str, ServiceState>,
-    /// Why a recogniser, model or synthesiser does not work, by the names of the services.
+    /// Reasons why the recogniser, the model or the synthesiser does not work, by name of the
+    /// service; omitted if empty.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     failures: BTreeMap<&'static str, words::ServiceFailure>,
-    /// Models in use whose vendor has announced their end.
+    /// Models in use whose vendor has announced their end of life; omitted if there are none.
     #[serde(skip_serializing_if = "none_ends")]
     #[schema(value_type = Option<Vec<ModelEnd>>, nullable = false)]
     model_ends: Arc<Vec<ModelEnd>>,
-    /// Engines by their names, if the server runs any.
+    /// Engines by name; omitted if the server runs none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, EngineShown>)]
     engines: BTreeMap<&'static str, EngineShown>,
+    /// Readiness of the server.
     status: ReadyStatus,
 }
 
@@ -121,22 +125,22 @@ fn none_ends(model_ends: &Arc<Vec<ModelEnd>>) -> bool {
     model_ends.is_empty()
 }
 
-/// What the server depends on besides its engines and Redis.
+/// Dependencies of the server besides its engines and Redis.
 #[derive(Clone)]
 pub struct Dependencies {
-    /// The store.
+    /// Store.
     pub store: Arc<dyn DeviceStore>,
-    /// The recogniser of devices.
+    /// Recogniser of devices.
     pub asr: Arc<dyn Asr>,
-    /// The language model of devices.
+    /// Language model of devices.
     pub llm: Arc<dyn Llm>,
-    /// The synthesiser of devices.
+    /// Synthesiser of devices.
     pub tts: Arc<dyn Tts>,
-    /// The state server of chat sessions, if there is one.
+    /// State server of chat sessions, if one is configured.
     pub state_server: Option<Arc<dyn StateServer>>,
-    /// False while a model of our own would answer late, because it has not read its instructions.
+    /// False while an embedded model would answer late, because it has not processed its instructions.
     pub is_warm: Arc<AtomicBool>,
-    /// Models in use whose vendor has announced their end.
+    /// Models in use whose vendor has announced their end of life.
     pub model_ends: Reloadable<Vec<ModelEnd>>,
 }
 
@@ -154,12 +158,12 @@ impl Dependencies {
         Self { state_server, ..self }
     }
 
-    /// Adds the models in use whose vendor has announced their end.
+    /// Adds the models in use whose vendor has announced their end of life.
     pub fn with_model_ends(self, model_ends: Reloadable<Vec<ModelEnd>>) -> Self {
         Self { model_ends, ..self }
     }
 
-    /// Adds what tells that the model has been warmed up.
+    /// Adds the flag that is true once the model has been warmed up.
     pub fn with_warm_up(self, is_warm: Arc<AtomicBool>) -> Self {
         Self { is_warm, ..self }
     }
@@ -191,7 +195,7 @@ impl Health {
         Self { engines, metrics, cluster, dependencies, store_state, process }
     }
 
-    /// Returns what keeps the server from serving, if anything does.
+    /// Returns the reason why the server does not serve, if there is one.
     fn unready(&self) -> Option<Unready> {
         let is_warm = self.dependencies.is_warm.load(Ordering::Relaxed);
         match (self.process.is_cancelled(), self.engines.all_ready() && is_warm) {
@@ -224,7 +228,7 @@ impl Health {
         states.into_iter().filter_map(|(name, state)| Some((name, state?))).collect()
     }
 
-    /// Returns why services do not work.
+    /// Returns the reasons why services do not work.
     fn failures(&self) -> BTreeMap<&'static str, words::ServiceFailure> {
         let Dependencies { asr, llm, tts, .. } = &self.dependencies;
         let all = [("asr", asr.health()), ("llm", llm.health()), ("tts", tts.health())];
@@ -232,13 +236,13 @@ impl Health {
     }
 }
 
-/// Last check of the store.
+/// Result of the last check of the store.
 #[derive(Default)]
 struct StoreCheck(Mutex<Option<(Instant, ServiceState)>>);
 
 impl StoreCheck {
-    /// Returns the state of the store, which is at most [`STORE_KEPT`] old. One check runs at a
-    /// time; who asks meanwhile waits for it.
+    /// Returns the state of the store, at most [`STORE_KEPT`] old. One check runs at a time;
+    /// concurrent callers wait for it.
     async fn of(&self, store: &dyn DeviceStore) -> ServiceState {
         let mut last = self.0.lock().await;
         if let Some((at, state)) = *last
@@ -254,7 +258,7 @@ impl StoreCheck {
                 }
                 ServiceState::Ready
             }
-            // It is told once: it is asked every second.
+            // Logged once only, because the state is requested every second.
             _ if before == Some(ServiceState::Down) => ServiceState::Down,
             Ok(Err(error)) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -271,9 +275,11 @@ impl StoreCheck {
     }
 }
 
-/// Returns 200 and `"status": "ok"` when everything is ready, 503 and `"starting"` while an engine
-/// is not ready, 503 and `"stopping"` at shutdown. Always includes each engine's state, the
-/// server's version, and, if a Redis is configured, the state of its connection.
+/// Returns 200 with `"status": "ok"` if everything is ready, else 503.
+///
+/// With 503, `status` is `starting` while an engine is not ready, and `stopping` at shutdown. The
+/// response always contains the state of each engine, the version of the server and, if Redis is
+/// configured, the state of its connection.
 #[utoipa::path(get, path = "/healthz", tag = "server",
     responses((status = 200, body = Healthy), (status = 503, body = Healthy)))]
 pub(crate) async fn healthz(health: web::Data<Health>) -> HttpResponse {
@@ -291,12 +297,14 @@ pub(crate) async fn healthz(health: web::Data<Health>) -> HttpResponse {
     })
 }
 
-/// Returns the state of each dependency (`store`, `redis` if one is configured, `asr`, `llm`,
-/// `tts`, `state_server` if one is configured): `ready`, `degraded` or `down`. The services' states
-/// are those of their last requests and probes. 503 while an engine is not ready (`"status": "starting"`), at
-/// shutdown (`"stopping"`), and while the store cannot be used (`"down"`); without the others the
-/// server goes on, with 200 and `"degraded"`. If the server runs engines, includes the state of
-/// each.
+/// Returns 200 if the server can serve, else 503, with the state of each dependency.
+///
+/// The dependencies are `store`, `redis` if one is configured, `asr`, `llm`, `tts`, and
+/// `state_server` if one is configured; each is `ready`, `degraded` or `down`. The states of
+/// services are those of their last requests and probes. The status is 503 while an engine is not
+/// ready (`"status": "starting"`), at shutdown (`"stopping"`), and while the store cannot be used
+/// (`"down"`). Without the other dependencies the server continues, with 200 and `"degraded"`. If
+/// the server runs engines, the response contains the state of each.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     responses((status = 200, body = Ready), (status = 503, body = Ready)))]
 pub(crate) async fn readyz(health: web::Data<Health>) -> HttpResponse {
@@ -304,8 +312,8 @@ pub(crate) async fn readyz(health: web::Data<Health>) -> HttpResponse {
     let status = match health.unready() {
         Some(Unready::Starting) => ReadyStatus::Starting,
         Some(Unready::Stopping) => ReadyStatus::Stopping,
-        // Only the store counts: the other services are the same for all instances, and 503 would take all of these out
-        // of the load balancer. Decision 0051.
+        // Only the store counts: the other services are the same for all instances, and 503 would
+        // remove all of these from the load balancer. Decision 0051.
         None if dependencies.get("store") == Some(&ServiceState::Down) => ReadyStatus::Down,
         None if dependencies.values().any(|state| *state != ServiceState::Ready) => {
             ReadyStatus::Degraded
@@ -326,8 +334,11 @@ fn answer(ready: bool) -> HttpResponseBuilder {
     if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() }
 }
 
-/// Returns every metric of the process; contains nothing that users said. In Prometheus's text format, or in the OpenMetrics
-/// text format for who prefers that in `Accept`: there, the buckets of the times of turns name the trace of their last turn.
+/// Returns all metrics of the process; they contain no words of users.
+///
+/// The format is Prometheus's text format, or the OpenMetrics text format for clients that prefer
+/// it in `Accept`. In OpenMetrics, the buckets of turn durations have the trace of their last turn
+/// as exemplar.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, content(
     (String = "text/plain"), (String = "application/openmetrics-text")))))]
 pub(crate) async fn metrics(
@@ -344,7 +355,7 @@ pub(crate) async fn metrics(
     HttpResponse::Ok().content_type(PROMETHEUS).body(text)
 }
 
-/// Returns true if the OpenMetrics text format is accepted at least as gladly as Prometheus's.
+/// Returns true if the client accepts OpenMetrics with at least the quality of Prometheus's text format.
 fn prefers_open_metrics(accept: &Accept) -> bool {
     let best = |fits: fn(&Mime) -> bool| {
         let qualities = accept.iter().filter(|one| fits(&one.item)).map(|one| one.quality);
@@ -365,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_prefers_open_metrics_gets_it() {
+    fn clients_that_prefer_open_metrics_get_it() {
         for (accept, expected) in [
             ("application/openmetrics-text", true),
             (

@@ -1,5 +1,4 @@
-//! Body of a response that holds something, such as a slot, until it is written. Not for what is
-//! held.
+//! Body of a response that holds a resource, such as a slot, until it is written. Not for the resource itself.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,7 +12,7 @@ struct HeldBody<T> {
     _held: T,
 }
 
-/// Lets the response hold `held` until its body is written or its client has left.
+/// Makes the response hold `held` until its body is written or its client has disconnected.
 pub(crate) fn hold<T: Unpin + 'static>(
     response: ServiceResponse<BoxBody>,
     held: T,

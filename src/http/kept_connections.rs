@@ -1,7 +1,7 @@
-//! Timer of kept HTTP connections: closes one on which no request has been answered, or begun, for
-//! too long. actix-http times the first request of a connection and the silence after an answer,
-//! but not a later request that arrives byte by byte. Not for WebSockets, which have timers of
-//! their own, nor for requests in progress.
+//! Idle timer of HTTP connections: closes one on which no request has started or ended for too
+//! long. actix-http has timers for the first request of a connection and for the silence after a
+//! response, but not for a later request that arrives byte by byte. Not for WebSockets, which have
+//! their own timers, nor for requests in progress.
 
 use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::http::held_body::hold;
 
-/// Connection that is watched.
+/// Watched connection.
 #[derive(Clone)]
 struct KeptConnection(Arc<Watched>);
 
@@ -32,18 +32,19 @@ struct Watched {
 }
 
 struct WatchedState {
-    /// Second handle of the connection. `None` once it is not watched any more.
+    /// Second handle of the socket; `None` once the connection is no longer watched.
     socket: Option<Socket>,
     /// Number of requests in progress.
     requests: usize,
-    /// Time at which the last one ended, or of the connection's begin.
+    /// Time at which the last request ended, or at which the connection was opened.
     idle_since: Instant,
-    /// Slot among the connections on which no request is in progress.
+    /// Slot among the connections without a request in progress.
     idle: Option<Slot>,
 }
 
-/// Takes a slot among the connections on which no request is in progress, for the peer of one connection. None if its
-/// address, or all together, have too many of them: each may hold a part of a head.
+/// Takes a slot among the connections without a request in progress, for the peer of one
+/// connection. `None` if its address, or all addresses together, have too many; each may buffer
+/// part of a request head.
 pub type TakeIdleSlot = Box<dyn Fn() -> Option<Slot> + Send + Sync>;
 
 impl Watched {
@@ -51,8 +52,8 @@ impl Watched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time at which the connection is to be looked at again. Closes it if no request
-    /// was in progress for `limit`. `None` if it is not watched any more.
+    /// Returns when to check the connection again. Closes it if no request was in progress for
+    /// `limit`. `None` once it is no longer watched.
     fn check(&self, limit: Duration) -> Option<Instant> {
         let mut state = self.lock();
         let socket = state.socket.as_ref()?;
@@ -70,15 +71,15 @@ impl Watched {
     }
 }
 
-/// Ends the reading half of a connection: an answer that is still being written is written to its end.
+/// Shuts down the reading half of a connection; a response in progress is still written.
 fn close(socket: &Socket) {
     if let Err(error) = socket.shutdown(Shutdown::Read) {
         tracing::debug!(%error, "cannot close a connection");
     }
 }
 
-/// Watches a new connection: `limit` is the longest time between its requests, or before the first. Closes it if there are
-/// too many on which no request is in progress.
+/// Watches a new connection: `limit` is the maximum time before its first request and between
+/// requests. Closes it at once if there are too many connections without a request in progress.
 pub fn watch(
     stream: &TcpStream,
     extensions: &mut Extensions,
@@ -94,7 +95,7 @@ pub fn watch(
     };
     let idle = take_idle();
     if idle.is_none() {
-        tracing::debug!("closing a connection: too many wait for their request");
+        tracing::debug!("closing a connection: too many have no request in progress");
         return socket.iter().for_each(close);
     }
     let ended = CancellationToken::new();
@@ -110,8 +111,8 @@ pub fn watch(
     }));
 }
 
-/// Counts a request of a watched connection until its answer is written. A connection that becomes
-/// a WebSocket is not watched any more.
+/// Counts a request of a watched connection until its response is written. A connection that
+/// becomes a WebSocket is no longer watched.
 pub(crate) async fn counted(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -151,7 +152,7 @@ impl Drop for RequestInProgress {
         }
         state.idle = (self.0.0.take_idle)();
         if state.idle.is_none() {
-            tracing::debug!("closing a connection: too many wait for their next request");
+            tracing::debug!("closing a connection: too many have no request in progress");
             state.socket.take().iter().for_each(close);
         }
     }
@@ -165,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection, from both sides.
+    /// A connection, as both of its ends.
     async fn connected() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap());
@@ -173,14 +174,14 @@ mod tests {
         (client.unwrap(), served.unwrap().0)
     }
 
-    /// Whether the server still reads from the connection.
+    /// Returns true if the server still reads from the connection.
     async fn is_read(served: &mut TcpStream) -> bool {
         let reading = tokio::time::timeout(Duration::from_millis(50), served.read_u8());
         reading.await.is_err()
     }
 
     #[actix_web::test]
-    async fn too_many_connections_without_a_request_of_one_address_are_closed() {
+    async fn an_address_has_a_limited_number_of_connections_without_a_request() {
         let slots = Slots::new(9, 2);
         let take = || -> TakeIdleSlot {
             let slots = slots.clone();
@@ -195,8 +196,8 @@ mod tests {
         }
         let [one, two, three] = &mut all[..] else { panic!() };
         assert!(is_read(&mut one.1).await && is_read(&mut two.1).await);
-        assert!(!is_read(&mut three.1).await, "it is one too many");
-        // A request that is in progress makes room, and takes it back at its end, if there is any.
+        assert!(!is_read(&mut three.1).await, "it is over the limit");
+        // A request in progress releases the slot, and takes one at its end if one is free.
         let first = one.2.get::<KeptConnection>().unwrap().clone();
         let progress = RequestInProgress::begin(first);
         let (_client, mut served) = connected().await;
@@ -204,7 +205,7 @@ mod tests {
         watch(&served, &mut extensions, Duration::from_secs(60), take());
         assert!(is_read(&mut served).await);
         drop(progress);
-        assert!(!is_read(&mut one.1).await, "others wait in its place");
+        assert!(!is_read(&mut one.1).await, "its slot is taken");
         assert!(is_read(&mut two.1).await);
     }
 }

@@ -1,6 +1,6 @@
-//! Access of what lasts: streams and sockets that go on after their request ask again every second
-//! whether its credential still opens the route, and end when it does not. Not for the rules, which
-//! are those of the route's extractor.
+//! Access of long-lived responses: streams and sockets check periodically whether their credential
+//! still opens the route, and end if it does not. Not for the rules, which are those of the route's
+//! extractor.
 
 use std::time::Duration;
 
@@ -10,16 +10,17 @@ use tokio::time::sleep;
 
 use crate::http::fault::Refusal;
 
-/// Interval at which the credential is checked, on every instance: the store has what has ended.
+/// Interval at which the credential is checked, on every instance: the store contains the sessions
+/// that have not ended.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// Ends when the extractor `T` refuses the request, whose credential has ended or been restricted
-/// since. While the store fails, the last answer holds.
+/// Resolves when the extractor `T` refuses the request, because its credential has ended or was
+/// restricted. While the store fails, the last result remains valid.
 pub(crate) async fn refused<T: FromRequest<Error = Refusal>>(request: HttpRequest) {
     refused_or_changed(request, |_: &T| true).await;
 }
 
-/// As [`refused`]; also ends when what the extractor takes from the request is no longer what it was.
+/// Like [`refused`]; also resolves when the extracted value has changed.
 pub(crate) async fn refused_or_changed<T: FromRequest<Error = Refusal>>(
     request: HttpRequest,
     is_same: impl Fn(&T) -> bool,

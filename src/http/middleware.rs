@@ -1,7 +1,7 @@
-//! Middleware before every route, from the outside in: copies the headers, counts requests in
-//! progress, rewrites `/api/v1` to `/api`, gives the request an id, logs it, checks its host and
-//! origin, applies CORS, recovers from panics, limits what one address may ask for, runs requests
-//! with side effects to their end, and answers HEAD like GET. Authorisation is in the routes.
+//! Middleware in front of every route, from the outside in: copies the headers, counts requests in
+//! progress, rewrites `/api/v1` to `/api`, assigns the request an id, logs it, checks its host and
+//! origin, applies CORS, recovers from panics, applies the limits per address, runs requests with
+//! side effects to their end, and answers HEAD like GET. Authorisation is in the routes.
 
 pub mod limits;
 mod origin;
@@ -43,11 +43,11 @@ use crate::http::route_table::head_and_old_clients;
 
 /// Header of a request's id, in both directions.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Header with the id of the trace of a turn.
+/// Header with the id of a turn's trace.
 pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
-/// Longest request id accepted from a client, in characters.
+/// Maximum length of a request id accepted from a client, in characters.
 const MAX_REQUEST_ID_CHARS: usize = 64;
-/// Longest path in a log line, in characters, for requests without a route.
+/// Maximum length of a path in a log line, in characters, for requests without a route.
 const MAX_PATH_CHARS: usize = 120;
 /// Seconds for which a browser caches a CORS preflight response.
 const PREFLIGHT_SECONDS: usize = 3_600;
@@ -60,10 +60,9 @@ pub struct MiddlewareState {
 }
 
 impl MiddlewareState {
-    /// Creates the state from the configuration. `names` are names of this server besides the
-    /// configured ones, `tokens` those of administrators and applications. Behind a trusted proxy,
-    /// client addresses are taken from its header. All instances of the server share the rate
-    /// limits.
+    /// Creates the state from the configuration. `names` are further names of this server, `tokens`
+    /// those of administrators and applications. Behind a trusted proxy, client addresses are taken
+    /// from its header. All instances of the server share the rate limits.
     pub fn new(
         config: &HttpConfig,
         names: impl IntoIterator<Item = String>,
@@ -89,12 +88,12 @@ impl MiddlewareState {
         self.limits.address_of(request)
     }
 
-    /// Returns true if the server is behind a proxy whose headers count.
+    /// Returns true if the server is behind a trusted proxy.
     pub(crate) fn trusts_proxy(&self) -> bool {
         self.limits.trust_proxy()
     }
 
-    /// Returns true if the limits of an address do not hold for a client.
+    /// Returns true if a client is exempt from the limits per address.
     pub(crate) fn is_trusted(&self, request: &HttpRequest) -> bool {
         self.limits.is_trusted(request)
     }
@@ -121,17 +120,17 @@ pub(crate) fn middleware_state(request: &HttpRequest) -> Option<&MiddlewareState
     request.app_data::<web::Data<MiddlewareState>>().map(|state| state.get_ref())
 }
 
-/// Takes one of these slots for the client of a request, of which its address has a share.
+/// Takes one of these slots for the client of a request; its address is limited to a share of them.
 ///
 /// # Errors
-/// No slot is free for it.
+/// No slot is free for the client.
 pub(crate) fn slot_of(request: &HttpRequest, slots: &Slots) -> Result<Slot, NoSlot> {
     let state = middleware_state(request);
     let is_limited = state.is_some_and(|state| !state.is_trusted(request));
     slots.take_at(&address_of(request), is_limited)
 }
 
-/// Returns the address of a request's client, as a key under which it is counted.
+/// Returns the address of a request's client, as a key for counting it.
 pub(crate) fn address_of(request: &HttpRequest) -> String {
     middleware_state(request).map(|state| state.address_of(request)).unwrap_or_default()
 }
@@ -179,15 +178,15 @@ where
         .wrap(from_fn(own_headers))
 }
 
-/// Copies the values of the headers. As they come, they are parts of the buffer that the connection
-/// was read into, body included, and actix-http keeps the heads of hundreds of ended requests for
-/// later ones: each would keep its buffer of up to 128 KiB.
+/// Copies the values of the headers. Otherwise they would reference the buffer that was read from
+/// the connection, body included: actix-http retains the heads of hundreds of past requests for
+/// reuse, each with its buffer of up to 128 KiB.
 async fn own_headers(
     mut request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    // A client may send thousands of requests without waiting for an answer: others of the thread have their turn between
-    // them.
+    // A client may send thousands of requests without waiting for responses: other connections of
+    // the thread are served between them.
     tokio::task::yield_now().await;
     request.headers_mut().retain(|_, value| {
         if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
@@ -210,7 +209,7 @@ async fn aliased(
     next.call(request).await
 }
 
-/// Returns the address without its version, if it has one.
+/// Returns the address without its API version, if it has one.
 fn without_version(uri: &Uri) -> Option<Uri> {
     let rest = uri.path().strip_prefix("/api/v1")?;
     if !rest.is_empty() && !rest.starts_with('/') {
@@ -247,12 +246,12 @@ impl RequestId {
     }
 }
 
-/// Path of the pages that describe the API, and what they may do: nothing of other servers, and in no frame.
+/// Path of the API documentation, and its content security policy: no access to other servers, and no frames.
 pub(super) const DOCS_PATH: &str = "/api/docs";
 const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Gives the request its id.
+/// Assigns the request its id.
 async fn named(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -317,7 +316,7 @@ impl ResponseError for Panicked {
         if let Some(id) = &self.0 {
             response.insert_header((REQUEST_ID, id.header()));
         }
-        let message = "the server made a mistake; its log tells more";
+        let message = "internal error: see the server's log";
         response.json(json!({"error": {"code": "INTERNAL_ERROR", "message": message}}))
     }
 }
@@ -335,7 +334,7 @@ async fn recovered(
     })
 }
 
-/// Refuses requests for the names of others, and of pages of other sites.
+/// Refuses requests for host names of others, and requests from pages of other sites.
 async fn from_known_origin(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -350,8 +349,8 @@ async fn from_known_origin(
     next.call(request).await.map(ServiceResponse::map_into_boxed_body)
 }
 
-/// Refuses requests of an address that exceeds its limits. The slot of a request in progress is
-/// kept until its answer is written, and until its work has ended.
+/// Refuses requests of an address over its limits. The slot of a request in progress is held until
+/// its response is written and its work has ended.
 async fn limited(
     request: ServiceRequest,
     next: Next<BoxBody>,
@@ -372,7 +371,7 @@ async fn limited(
 
 /// Builds the response for an address with too many requests in progress.
 fn too_many_at_once() -> HttpResponse {
-    let mut response = answer(Fault::RateLimited, "too many requests of this address at once");
+    let mut response = answer(Fault::RateLimited, "too many concurrent requests from this address");
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }

@@ -1,5 +1,5 @@
-//! The route table. Each route parses a request, calls one function and renders the result; no
-//! dialogue, no SQL, no retries here.
+//! The route table. Each route parses a request, calls one function and renders the result; it
+//! contains no dialogue, no SQL and no retries.
 
 mod administration;
 mod auth;
@@ -150,7 +150,7 @@ pub fn admin_routes(services: &mut ServiceConfig, admin: Arc<Admin>, backups: Ar
         .register(services);
 }
 
-/// Adds the routes about people whose voices are known.
+/// Adds the routes of people.
 pub fn person_routes(services: &mut ServiceConfig, api: Arc<PeopleApi>) {
     services.app_data(web::Data::from(api));
     RouteTable::default()
@@ -171,7 +171,7 @@ pub fn console_routes(services: &mut ServiceConfig) {
         .register(services);
 }
 
-/// Adds the routes about the last turns, and their calls that wait for a yes.
+/// Adds the routes of recent turns, and of their calls pending confirmation.
 pub fn turn_routes(services: &mut ServiceConfig, turns: Turns) {
     services.app_data(web::Data::new(turns.waiting())).app_data(web::Data::new(turns));
     RouteTable::default()
@@ -182,7 +182,7 @@ pub fn turn_routes(services: &mut ServiceConfig, turns: Turns) {
         .register(services);
 }
 
-/// Adds the routes of what is kept of conversations.
+/// Adds the routes of the history.
 pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Trials) {
     services.app_data(web::Data::new(history)).app_data(web::Data::new(trials));
     RouteTable::default()
@@ -199,13 +199,13 @@ pub fn history_routes(services: &mut ServiceConfig, history: History, trials: Tr
         .register(services);
 }
 
-/// Adds the route of what was used.
+/// Adds the route of usage.
 pub fn usage_routes(services: &mut ServiceConfig, usage: DailyUsage) {
     services.app_data(web::Data::new(usage));
     RouteTable::default().get("/api/usage", usage::report).register(services);
 }
 
-/// Adds the routes of tests of the services, and of their last calls.
+/// Adds the routes of service tests, and of recent calls of services.
 pub fn service_routes(services: &mut ServiceConfig, tests: Arc<ServiceTests>, calls: CallLog) {
     services.app_data(web::Data::from(tests)).app_data(web::Data::new(calls));
     RouteTable::default()
@@ -214,7 +214,7 @@ pub fn service_routes(services: &mut ServiceConfig, tests: Arc<ServiceTests>, ca
         .register(services);
 }
 
-/// Adds the routes of roles, which the state of the routes about tools holds.
+/// Adds the routes of roles, whose state is that of the tool routes.
 fn role_routes(services: &mut ServiceConfig) {
     RouteTable::default()
         .get("/api/roles", roles::list)
@@ -228,7 +228,7 @@ fn role_routes(services: &mut ServiceConfig) {
         .register(services);
 }
 
-/// Adds all other routes to an application; `main` and the tests use this function.
+/// Adds all other routes to an application; used by `main` and by the tests.
 pub fn routes(
     services: &mut ServiceConfig,
     device_endpoint: DeviceEndpoint,

@@ -1,5 +1,5 @@
-//! Description of the HTTP API, generated from its routes, and the pages that show it. Not for the
-//! routes themselves, nor for WebSockets, which OpenAPI cannot describe.
+//! Description of the HTTP API, generated from its routes, and the pages that display it. Not for
+//! the routes themselves, nor for WebSockets, which OpenAPI cannot describe.
 
 use actix_web::web::ServiceConfig;
 use hearken_proto::museum::Refused;
@@ -74,7 +74,7 @@ pub fn description() -> Description {
     Api::openapi()
 }
 
-/// Adds the routes of the description and of Swagger UI at `/api/docs/`, which is part of the
+/// Adds the routes of the description and of Swagger UI at `/api/docs/`, which is embedded in the
 /// program and loads nothing from other servers.
 pub(crate) fn routes(services: &mut ServiceConfig) {
     services.service(SwaggerUi::new("/api/docs/{page:.*}").url(PATH, description()));

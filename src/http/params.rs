@@ -1,6 +1,6 @@
 //! Query parameters of REST requests, with one rule for all: a missing parameter has its default,
-//! and a present one must be valid or is refused; blank is never valid. Not for ids and tokens,
-//! which clients may also send in the query.
+//! and a present one must be valid; blank is never valid. Not for ids and tokens, which clients may
+//! also send in the query.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -13,8 +13,8 @@ use hearken_proto::fault::Fault;
 use crate::http::fault::{Refusal, refusal};
 use crate::http::request_identity::query;
 
-/// Checks that the query has no parameters but these, each at most once: where something is deleted, one that is not read
-/// must not widen what.
+/// Checks that the query has only these parameters, each at most once: an ignored parameter must
+/// not widen a deletion.
 ///
 /// # Errors
 /// [`Fault::BadRequest`], with the name of the parameter.
@@ -22,7 +22,7 @@ pub(crate) fn only(request: &HttpRequest, names: &[&str]) -> Result<(), Refusal>
     let mut seen = HashSet::new();
     for (name, _) in url::form_urlencoded::parse(request.query_string().as_bytes()) {
         let name = name.to_lowercase();
-        // A credential may stand in the query.
+        // A credential may be in the query.
         if name == "authorization" {
             continue;
         }
@@ -31,7 +31,7 @@ pub(crate) fn only(request: &HttpRequest, names: &[&str]) -> Result<(), Refusal>
             return Err(refusal(Fault::BadRequest, &about));
         }
         if !seen.insert(name) {
-            return Err(refusal(Fault::BadRequest, "a parameter stands twice"));
+            return Err(refusal(Fault::BadRequest, "a parameter is given twice"));
         }
     }
     Ok(())
@@ -49,12 +49,12 @@ pub(crate) fn text(
     let Some(given) = query(request, name) else { return Ok(None) };
     let given = given.trim();
     if given.is_empty() {
-        return Err(refusal(fault, &format!("`{name}` is blank: leave it out, or say which")));
+        return Err(refusal(fault, &format!("`{name}` is blank: omit it, or give a value")));
     }
     Ok(Some(given.to_owned()))
 }
 
-/// Returns a whole number within its limits; `None` if the parameter is missing.
+/// Returns an integer within its limits; `None` if the parameter is missing.
 ///
 /// # Errors
 /// The given fault, if it is not such a number.
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_fits_or_is_refused() {
+    fn a_present_parameter_is_valid_or_refused() {
         let asked =
             |query: &str| TestRequest::with_uri(&format!("/api/sessions{query}")).to_http_request();
         let read = |query: &str| text(&asked(query), "user_id", Fault::InvalidRequest).ok();

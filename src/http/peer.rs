@@ -1,31 +1,31 @@
-//! Where a request comes from: its place, which is this machine, its network or elsewhere, and the
-//! address under which its client is counted. Not for who sends it.
+//! Network location of a request's client: this machine, its private networks or elsewhere; and the
+//! address under which the client is counted. Not for the client's identity.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use actix_web::HttpRequest;
 
-/// Headers by which a proxy tells that it forwards a request, beside those of [`is_forwarding`].
+/// Headers with which proxies mark a forwarded request, besides those of [`is_forwarding`].
 const FORWARDING: [&str; 6] =
     ["forwarded", "x-real-ip", "x-original-host", "x-cluster-client-ip", "cf-connecting-ip", "via"];
 
-/// Name of the clients on this machine, which are not told apart.
+/// Name for all clients on this machine, which are not distinguished.
 const MACHINE: &str = "machine";
 
-/// Place of a request's sender.
+/// Network location of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// This machine.
     Machine,
     /// A private network of this machine: RFC 1918, unique local and link-local addresses.
     Network,
-    /// Any other place, or unknown because the request was forwarded.
+    /// Any other location, or unknown because the request was forwarded.
     Elsewhere,
 }
 
 impl Peer {
-    /// Returns the place from which a request comes. A forwarded request is never near: a proxy on
-    /// this machine forwards requests of the whole world. Decision 0044.
+    /// Returns the location of a request's client. A forwarded request is never local: a proxy on
+    /// this machine may forward requests from anywhere. Decision 0044.
     pub(crate) fn of(request: &HttpRequest) -> Self {
         if request.headers().keys().any(|name| is_forwarding(name.as_str())) {
             return Self::Elsewhere;
@@ -33,7 +33,7 @@ impl Peer {
         request.peer_addr().map_or(Self::Elsewhere, |peer| Self::at(peer.ip()))
     }
 
-    /// Returns the place of an address.
+    /// Returns the location of an address.
     pub fn at(address: IpAddr) -> Self {
         match address.to_canonical() {
             near if near.is_loopback() => Self::Machine,
@@ -44,7 +44,7 @@ impl Peer {
     }
 }
 
-/// Reports whether a header tells that a proxy forwards the request: each vendor has names of its own, all of one form.
+/// Returns true if a header shows that a proxy forwards the request; vendors use different names of a common form.
 fn is_forwarding(name: &str) -> bool {
     name.starts_with("x-forwarded")
         || name.ends_with("forwarded-for")
@@ -61,9 +61,9 @@ fn forwarded_address(text: &str) -> Option<IpAddr> {
     bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))
 }
 
-/// Returns the address of a client: behind a trusted proxy the last address in the proxy's header,
-/// which the proxy itself has seen, or that of the proxy if it wrote none. An IPv6 client is its /64 network, of which it has all
-/// addresses.
+/// Returns the address of a client: behind a trusted proxy, the last address in the proxy's header,
+/// which the proxy itself has seen, or the proxy's own if it wrote none. An IPv6 client is counted
+/// by its /64 network, since it can use all addresses in it.
 pub(crate) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
     let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
     let forwarded = forwarded.and_then(|v| forwarded_address(v.to_str().ok()?.rsplit(',').next()?));
@@ -73,8 +73,7 @@ pub(crate) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
     }
 }
 
-/// Returns the name under which a client without a credential owns what it creates: this machine, or
-/// its address.
+/// Returns the name under which a client without a credential owns what it creates: this machine, or its address.
 pub(crate) fn owner_of(request: &HttpRequest, trust_proxy: bool) -> String {
     match Peer::of(request) {
         Peer::Machine => MACHINE.into(),
@@ -82,7 +81,7 @@ pub(crate) fn owner_of(request: &HttpRequest, trust_proxy: bool) -> String {
     }
 }
 
-/// Returns an address without the part that its owner chooses freely.
+/// Returns an address without the part that its owner can choose.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
@@ -155,7 +154,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_address_is_what_its_owner_cannot_choose() {
+    fn the_part_of_an_address_that_its_owner_can_choose_does_not_count() {
         let forwarded = [("x-forwarded-for", "203.0.113.1, 198.51.100.2")];
         let forwarded = request("192.0.2.7", &forwarded);
         assert_eq!(address_of(&forwarded, false), "address 192.0.2.7");

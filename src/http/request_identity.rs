@@ -14,15 +14,15 @@ use url::Url;
 use crate::auth::same;
 use crate::http::fault::{Refusal, refusal};
 
-/// Longest id of a device, in characters; a MAC address has 17.
+/// Maximum length of a device's id, in characters; a MAC address has 17.
 pub(crate) const MAX_ID_CHARS: usize = 64;
-/// Longest token, in characters; ours have 54.
+/// Maximum length of a token, in characters; ours have 54.
 const MAX_TOKEN_CHARS: usize = 512;
-/// Longest wait for a body.
+/// Maximum wait for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a header, else the query parameter of the same name, without control characters, and cut
-/// at the maximum length of an id.
+/// to the maximum length of an id.
 pub(crate) fn given(request: &HttpRequest, name: &str) -> Option<String> {
     tidy(&raw(request, name)?, MAX_ID_CHARS)
 }
@@ -32,7 +32,7 @@ fn raw(request: &HttpRequest, name: &str) -> Option<String> {
     header.or_else(|| query(request, name))
 }
 
-/// Returns a parameter of the query, whatever the case of its name.
+/// Returns a query parameter; names are case-insensitive.
 pub(crate) fn query(request: &HttpRequest, name: &str) -> Option<String> {
     url::form_urlencoded::parse(request.query_string().as_bytes())
         .find(|(k, _)| k.eq_ignore_ascii_case(name))
@@ -41,14 +41,14 @@ pub(crate) fn query(request: &HttpRequest, name: &str) -> Option<String> {
 
 /// Cleans up a text from an untrusted client for storage; `None` if nothing is left.
 pub(crate) fn tidy(text: &str, max_chars: usize) -> Option<String> {
-    // Words on two lines, or in two columns, stay apart.
+    // Words on separate lines or in separate columns stay separate.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text: String = words.chars().filter(|c| !c.is_control()).take(max_chars).collect();
     (!text.is_empty()).then_some(text)
 }
 
-/// Calling device: lower-case id, and client id, empty if there is none. Who knows both can ask for
-/// the device's token.
+/// Calling device: id in lower case, and client id; empty if there is none. A caller who knows both
+/// can request the device's token.
 pub(crate) struct Caller {
     pub(crate) device_id: DeviceId,
     pub(crate) client_id: Secret,
@@ -58,13 +58,13 @@ impl Caller {
     /// Reads both ids.
     ///
     /// # Errors
-    /// There is no device id, or one that cannot be signed.
+    /// The device id is missing, or cannot be signed.
     pub(crate) fn from_request(request: &HttpRequest) -> Result<Self, Refusal> {
         let Some(device_id) = given(request, "device-id") else {
             return Err(refusal(Fault::BadRequest, "the header Device-Id is missing"));
         };
         if device_id.contains('|') {
-            return Err(refusal(Fault::BadRequest, "a Device-Id holds no `|`"));
+            return Err(refusal(Fault::BadRequest, "a Device-Id must not contain `|`"));
         }
         let device_id = DeviceId::new(device_id.to_lowercase());
         Ok(Self { device_id, client_id: client_of(request) })
@@ -100,25 +100,24 @@ pub(crate) fn session_of(request: &HttpRequest) -> Option<String> {
 }
 
 /// Returns true if the request has this token, in `Authorization` or as the query's `token`; an
-/// empty token allows everybody.
+/// empty token admits every client.
 pub(crate) fn shows(request: &HttpRequest, token: &Secret) -> bool {
     let shown = [bearer(request), query(request, "token").unwrap_or_default()];
     token.is_empty() || shown.iter().any(|shown| same(shown, token.expose()))
 }
 
-/// Returns the address under which the caller reaches us, as an `http:` or `https:` URL without a
-/// path.
+/// Returns the address at which the caller reached the server, as an `http:` or `https:` URL without a path.
 ///
-/// The firmware's `Host` has no port (78/esp-ml307, `src/web_socket.cc`): our own port is used
-/// then. Behind a trusted proxy its headers take precedence, and a `Host` without port is the
-/// proxy's own.
+/// The firmware's `Host` has no port (78/esp-ml307, `src/web_socket.cc`): the server's own port is
+/// used then. Behind a trusted proxy its headers take precedence, and a `Host` without a port is
+/// the proxy's own.
 ///
 /// # Errors
 /// `Host` is not a valid host.
 pub(crate) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url, Refusal> {
     let header = |name: &str| {
         let value = request.headers().get(name)?.to_str().ok()?;
-        // Of a chain of proxies, the outermost is first.
+        // In a chain of proxies, the outermost comes first.
         let first = value.split(',').next()?.trim();
         (!first.is_empty()).then(|| first.to_owned())
     };
@@ -134,7 +133,7 @@ pub(crate) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url
     let port = forwarded("x-forwarded-port").and_then(|p| p.parse::<u16>().ok());
     let proxied = proto.is_some() || named.is_some() || port.is_some();
     let host = named.or_else(|| header("host")).unwrap_or_else(|| ours.to_string());
-    let wrong = || refusal(Fault::BadRequest, "the header Host is no host");
+    let wrong = || refusal(Fault::BadRequest, "the header Host is not a valid host");
     let mut url = Url::parse(&format!("{scheme}://{host}/")).map_err(|_| wrong())?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     if !bare || !url.username().is_empty() || url.password().is_some() {
@@ -157,14 +156,14 @@ pub(crate) fn reached_at(request: &HttpRequest, trust_proxy: bool) -> Result<Url
 pub(crate) async fn body(payload: web::Payload, max_bytes: usize) -> Result<web::Bytes, Refusal> {
     let reading = payload.to_bytes_limited(max_bytes);
     let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, reading).await else {
-        return Err(refusal(Fault::Idle, "the body did not come in time"));
+        return Err(refusal(Fault::Idle, "the body did not arrive in time"));
     };
     match read {
         Err(_) => {
-            let about = format!("a body here has at most {max_bytes} bytes");
+            let about = format!("the body must not exceed {max_bytes} bytes");
             Err(refusal(Fault::TooLarge, &about))
         }
-        Ok(Err(_)) => Err(refusal(Fault::BadRequest, "the body breaks off")),
+        Ok(Err(_)) => Err(refusal(Fault::BadRequest, "the body is incomplete")),
         Ok(Ok(bytes)) => Ok(bytes),
     }
 }
@@ -186,8 +185,7 @@ pub(crate) async fn json_or<T: DeserializeOwned>(
     payload: web::Payload,
     fault: Fault,
 ) -> Result<T, Refusal> {
-    // Longest instructions of a device with the longest encoding of their characters,
-    // `\ud83d\ude00`.
+    // Maximum length of a device's instructions, with the longest encoding of each character, `\ud83d\ude00`.
     const MAX_BYTES: usize = 128 * 1024;
     let bytes = body(payload, MAX_BYTES).await?;
     json::read(&bytes).map_err(|error| refusal(fault, &error.about("the body")))
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_the_one_that_the_caller_asked() {
+    fn the_address_is_the_one_that_the_caller_reached() {
         let at = |headers: &[(&str, &str)], trust: bool| {
             let mut request = TestRequest::default();
             for (name, value) in headers {

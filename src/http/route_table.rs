@@ -1,4 +1,5 @@
-//! Routes by path: each path answers its methods, HEAD where it answers GET, and refuses all others. Not for what the routes do.
+//! Routes by path: each path serves its methods, and HEAD if it serves GET; other methods are
+//! refused. Not for the handlers.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,13 +19,13 @@ use super::fault::answer;
 use super::middleware::DOCS_PATH;
 use super::openapi;
 
-/// Routes of some paths, in the order in which they are tried.
+/// Routes by path, in matching order.
 #[derive(Default)]
 pub(super) struct RouteTable(Vec<(String, Vec<(Method, Route)>)>);
 
 macro_rules! methods {
     ($($name:ident $method:ident),*) => {$(
-        /// Adds what answers this method of a path.
+        /// Adds the handler of this method of a path.
         pub(super) fn $name<F, Args>(self, path: &str, handler: F) -> Self
         where
             F: Handler<Args>,
@@ -62,7 +63,7 @@ impl RouteTable {
     }
 }
 
-/// Answers a method that an address does not have.
+/// Builds the response to a method that a path does not have.
 fn not_allowed(request: &HttpRequest, methods: &[Method]) -> HttpResponse {
     let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
     let about = format!("{} is not allowed here, use {}", request.method(), names.join(" or "));
@@ -76,12 +77,12 @@ fn not_allowed(request: &HttpRequest, methods: &[Method]) -> HttpResponse {
     refused
 }
 
-/// Answers HEAD like GET, without the body, and clients of HTTP/1.0 without chunks, which they do not know.
+/// Answers HEAD like GET, without the body; and clients of HTTP/1.0 without chunks, which they do not support.
 pub(super) async fn head_and_old_clients(
     mut request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    // These pages are no routes of the table.
+    // These pages are not in the table.
     let is_page = request.path() == openapi::PATH || request.path().starts_with(DOCS_PATH);
     if is_page && !matches!(*request.method(), Method::GET | Method::HEAD) {
         let refused = not_allowed(request.request(), &[Method::GET]);
@@ -107,7 +108,7 @@ pub(super) async fn head_and_old_clients(
     Ok(response)
 }
 
-/// Body of an answer to HEAD: its size, and nothing of it.
+/// Body of a response to HEAD: only its size.
 struct Unsent(BodySize);
 
 impl MessageBody for Unsent {

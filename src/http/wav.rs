@@ -1,4 +1,4 @@
-//! Recordings of speech in WAV files, read as recognisers take them. Not for other formats, nor for what is said.
+//! Recordings of speech in WAV files, converted for recognisers. Not for other formats, nor for the words.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -9,39 +9,39 @@ use hearken_audio::resample::Resampler;
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hound::{SampleFormat, WavReader};
 
-/// Longest recording.
+/// Maximum length of a recording.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Largest file, in bytes: the longest recording in stereo at 48 kHz has a little less.
+/// Maximum size of a file, in bytes: the longest recording in stereo at 48 kHz is slightly smaller.
 pub(crate) const MAX_BYTES: usize = 6_000_000;
-/// Lowest and highest sample rate of a file.
+/// Minimum and maximum sample rate of a file.
 const RATES_HZ: std::ops::RangeInclusive<u32> = 8_000..=48_000;
 
-/// Reason why a file is not read, and what to do about it.
+/// Reason why a file is refused, with the remedy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WavError {
     /// The file is too large.
     #[error("it has more than 6 MB: give at most 30 s")]
     TooLarge,
-    /// It is no WAV file.
+    /// It is not a WAV file.
     #[error(
-        "it is no WAV file ({0}): convert it into one, 16-bit PCM, mono or stereo, 8 to 48 kHz"
+        "it is not a WAV file ({0}): convert it into one, 16-bit PCM, mono or stereo, 8 to 48 kHz"
     )]
     NotWav(String),
-    /// Its samples are of another format.
+    /// Its samples have another format.
     #[error("it is not 16-bit PCM, mono or stereo, at 8 to 48 kHz: convert it")]
     Format,
-    /// There is less sound than its header says.
+    /// It contains less audio than its header states.
     #[error("it ends too early, or its header is wrong: save it again")]
     CutOff,
-    /// There is too much sound.
+    /// It contains too much audio.
     #[error("it is longer than 30 s: shorten it")]
     TooLong,
 }
 
-/// Reads a recording. Returns its sound at 16 kHz, mono.
+/// Reads a recording. Returns its samples at 16 kHz, mono.
 ///
 /// # Errors
-/// The file is no WAV file, of another format, incomplete or too long.
+/// The file is not a WAV file, has another format, or is incomplete or too long.
 pub(crate) fn read(file: &[u8]) -> Result<Vec<i16>, WavError> {
     if file.len() > MAX_BYTES {
         return Err(WavError::TooLarge);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_recording_is_refused() {
+    fn unsupported_recordings_are_refused() {
         assert_eq!(read(&wav(1, 48_000, 16, 31 * 48_000)), Err(WavError::TooLong));
         assert_eq!(read(&vec![0; MAX_BYTES + 1]), Err(WavError::TooLarge));
         for (channels, rate, bits) in
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_not_true_is_refused_without_reading_on() {
+    fn a_wrong_length_in_the_header_is_refused_before_the_samples_are_read() {
         let whole = wav(1, 16_000, 16, 16_000);
         assert_eq!(read(&whole[..whole.len() - 2]), Err(WavError::CutOff));
         for length in [u32::MAX - 1, 1 << 30, 32_002] {
@@ -145,7 +145,7 @@ mod tests {
         }
         let mut shorter = whole;
         shorter[40..44].copy_from_slice(&200_u32.to_le_bytes());
-        assert_eq!(read(&shorter).unwrap().len(), 100, "what is beyond is no sound");
+        assert_eq!(read(&shorter).unwrap().len(), 100, "data after the stated length is ignored");
     }
 
     proptest! {
@@ -157,7 +157,7 @@ mod tests {
         }
 
         #[test]
-        fn a_spoiled_file_is_read_or_refused(
+        fn a_corrupted_file_is_read_or_refused(
             channels in 1..3_u16,
             rate in prop::sample::select(vec![8_000, 16_000, 44_100]),
             spoiled in prop::collection::vec((0..60_usize, any::<u8>()), 0..6),

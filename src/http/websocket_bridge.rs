@@ -1,5 +1,6 @@
-//! Bridge between a WebSocket of text messages and two bounded queues, one in and one out, which a
-//! handler reads and writes. A socket whose messages hold too many bytes is not read. Not for the contents of messages.
+//! Bridge between a WebSocket of text messages and two bounded queues, one in and one out, for a
+//! handler. A socket whose messages hold too many bytes is not read. Not for the contents of
+//! messages.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,10 +27,11 @@ const INCOMING: usize = 64;
 const OUTGOING: usize = 4;
 /// Interval of pings to the peer.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// Idle time after which a peer without any message or pong is disconnected.
+/// Idle time after which a peer without messages and pongs is disconnected.
 const DEAD_AFTER: Duration = Duration::from_secs(35);
 
-/// Handler that runs between the queues, until it or the socket ends; dropped with the socket. Returns why the socket is closed.
+/// Handler that runs between the queues until it or the socket ends; dropped with the socket.
+/// Returns the reason for closing the socket.
 pub(crate) type Attending = Pin<Box<dyn Future<Output = Fault>>>;
 
 /// Function that starts the handler on these queues.
@@ -39,11 +41,11 @@ type Begin = Box<dyn FnOnce(mpsc::Receiver<HeldText>, mpsc::Sender<String>) -> A
 pub(crate) struct MessageLimits<'a> {
     /// Address of the peer.
     pub(crate) address: String,
-    /// Longest message.
+    /// Maximum size of a message.
     pub(crate) message: usize,
-    /// Size of the messages that a connection holds, above which it is not read.
+    /// Size of the messages that a connection holds above which it is not read.
     pub(crate) connection: usize,
-    /// Budget of all connections.
+    /// Budget shared by all connections.
     pub(crate) all: &'a Arc<SharedBudget>,
 }
 
@@ -86,8 +88,7 @@ impl WebSocketBridge {
         }
     }
 
-    /// Answers the handshake and starts the bridge, or refuses a request that is no handshake with
-    /// this text.
+    /// Answers the handshake and starts the bridge; refuses a request that is not a handshake with this text.
     pub(crate) fn open(
         self,
         request: &HttpRequest,
@@ -135,7 +136,7 @@ impl Actor for WebSocketBridge {
         ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::GoingAway, ctx)));
         ctx.run_interval(PING_EVERY, |act, ctx| {
             if act.budget.is_used_up() {
-                // Its pongs are not read.
+                // Its pongs are not read meanwhile.
                 act.last_heard = Instant::now();
             }
             if act.last_heard.elapsed() >= DEAD_AFTER {

@@ -1,5 +1,5 @@
-//! Metrics in the OpenMetrics text format, which has exemplars: made from Prometheus's text format, which is what the recorder
-//! renders. Not for counting.
+//! Metrics in the OpenMetrics text format, which supports exemplars: converted from Prometheus's
+//! text format, which the recorder renders. Not for counting.
 //!
 //! Source: <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
@@ -10,13 +10,14 @@ use hearken_dialogue::metrics::exemplars::{Buckets, Exemplar, Exemplars, Labels}
 
 use crate::turn_json::trace_id;
 
-/// Ending of the samples of counters; their families are named without it.
+/// Suffix of the samples of counters; the names of their families lack it.
 const TOTAL: &str = "_total";
 const BUCKET: &str = "_bucket";
 
-/// Renders metrics as OpenMetrics, each bucket of a turn's time with the trace of its last turn.
+/// Renders metrics as OpenMetrics; each bucket of a turn's duration has the trace of its last turn as exemplar.
 pub fn open_metrics(text: &str, exemplars: &Exemplars) -> String {
-    // The recorder renders no OpenMetrics, and Prometheus takes exemplars in no other text. Decision 0076.
+    // The recorder cannot render OpenMetrics, and Prometheus accepts exemplars in no other text
+    // format. Decision 0076.
     let counters: HashSet<&str> = text.lines().filter_map(counter_of).collect();
     let mut rendered = String::with_capacity(text.len() * 5 / 4);
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -40,7 +41,7 @@ fn counter_of(line: &str) -> Option<&str> {
     line.strip_prefix("# TYPE ")?.strip_suffix(" counter")
 }
 
-/// Renders a comment about a family: `HELP` or `TYPE`, the name, and what is said.
+/// Renders a comment about a family: `HELP` or `TYPE`, the name, and the text.
 fn metadata(comment: &str, counters: &HashSet<&str>) -> String {
     let mut words = comment.splitn(3, ' ');
     let [what, name, said] = [(); 3].map(|()| words.next().unwrap_or_default());
@@ -60,7 +61,7 @@ fn exemplar_of(line: &str, exemplars: &Exemplars) -> Option<Exemplar> {
     let at = labels.iter().position(|(label, _)| label == "le")?;
     let (_, bound) = labels.remove(at);
     labels.sort();
-    // Its names may live shorter here than those of the metrics.
+    // Shortens the lifetime of the map's keys to that of this line.
     let exemplars: &HashMap<(&str, Labels), Buckets> = exemplars;
     let buckets = exemplars.get(&(name, labels))?;
     let bucket = match bound.parse() {
@@ -72,7 +73,7 @@ fn exemplar_of(line: &str, exemplars: &Exemplars) -> Option<Exemplar> {
     buckets[bucket]
 }
 
-/// Reads `name="value",name="value"`.
+/// Parses `name="value",name="value"`.
 fn labels(mut text: &str) -> Option<Labels> {
     let mut labels = Labels::new();
     while !text.is_empty() {
@@ -141,7 +142,7 @@ hearken_turn_wait_seconds_count{outcome="answered",kind="voice"} 2
     }
 
     #[test]
-    fn counters_lose_their_ending_and_buckets_name_the_trace_of_their_last_turn() {
+    fn counters_lose_their_suffix_and_buckets_have_exemplars() {
         let expected = r#"# HELP hearken_turns turns, by outcome
 # TYPE hearken_turns counter
 hearken_turns_total{end="completed"} 3
@@ -162,7 +163,7 @@ hearken_turn_wait_seconds_count{outcome="answered",kind="voice"} 2
     }
 
     #[test]
-    fn values_of_labels_are_read_up_to_their_own_quotation_mark() {
+    fn label_values_end_at_the_first_unescaped_quotation_mark() {
         let read = labels(r#"a="x\"y",b="\\",c="}""#).unwrap();
         let expected = [("a", r#"x\"y"#), ("b", r"\\"), ("c", "}")];
         assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));

@@ -1,5 +1,6 @@
-//! The acceptance check of the device wire that needs a whole server and a virtual device; others
-//! stand beside what they are about, and `tests/repository` holds that none is missing.
+//! An acceptance check of the device wire with a whole server and a virtual device. Other checks
+//! are next to the code that they are about. The numbers are those of the list of 25 checks that
+//! `tests/repository/acceptance.rs` requires to be complete.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 
-/// The highest sample rate that an Opus packet's bandwidth needs (RFC 6716, section 3.1).
+/// The highest sample rate that the bandwidth of an Opus packet needs (RFC 6716, section 3.1).
 fn rate_of(opus: &[u8]) -> u32 {
     match opus[0] >> 3 {
         0..=3 | 16..=19 => 8_000,
@@ -23,7 +24,7 @@ fn rate_of(opus: &[u8]) -> u32 {
 }
 
 #[tokio::test]
-async fn check_06_the_hello_says_what_is_really_sent() {
+async fn check_06_the_hello_describes_the_audio_that_is_sent() {
     let vendors = Vendors::start().await;
     for (rate_hz, packet_ms) in [(16_000, 20), (16_000, 60), (24_000, 40), (0, 60)] {
         let server = TestServer::start(&vendors, |config| {

@@ -1,5 +1,5 @@
-//! The web console over real sockets: its files and their headers. Not for what the page does, which `scripts/console`
-//! tests in a browser.
+//! The web console over real sockets: its files and their headers. `scripts/console` tests the page
+//! in a browser.
 
 use reqwest::{Client, Method, Response};
 
@@ -24,7 +24,7 @@ fn header<'a>(answer: &'a Response, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn the_page_is_served_with_all_that_it_names_and_may_load_nothing_else() {
+async fn the_page_and_its_files_are_served_under_a_strict_policy() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let moved = ask(&server, Method::GET, "/console", &[]).await;
@@ -45,7 +45,7 @@ async fn the_page_is_served_with_all_that_it_names_and_may_load_nothing_else() {
     for attribute in ["src=\"", "href=\""] {
         for part in text.split(attribute).skip(1) {
             let named_as = part.split('"').next().unwrap();
-            // Relative: a proxy may offer the server under a path.
+            // Paths are relative, as a proxy may serve the console under a prefix.
             let path = named_as.strip_prefix("./").unwrap_or_else(|| panic!("{named_as}"));
             let path = format!("/console/{path}");
             let file = ask(&server, Method::GET, &path, &[("accept-encoding", "gzip, br")]).await;
@@ -61,7 +61,7 @@ async fn the_page_is_served_with_all_that_it_names_and_may_load_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_file_that_has_not_changed_is_not_sent_again_and_unknown_ones_are_not_found() {
+async fn unchanged_files_give_304_and_unknown_files_404() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let page = ask(&server, Method::GET, "/console/", &[]).await;
@@ -82,7 +82,7 @@ async fn a_file_that_has_not_changed_is_not_sent_again_and_unknown_ones_are_not_
 }
 
 #[tokio::test]
-async fn a_console_that_is_switched_off_is_not_there() {
+async fn a_disabled_console_gives_404() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| config.console.enabled = false).await;
     let answer = ask(&server, Method::GET, "/console/", &[]).await;

@@ -1,9 +1,10 @@
-//! Connect, hello, speak, drop, over and over, against the whole server on real sockets: nothing
-//! may pile up. Devices drop their connection in every phase, without a word, as firmware does.
+//! Connect, hello, speak, disconnect, many times, against the whole server on real sockets: nothing
+//! may accumulate. Devices drop their connection in every phase without a close frame, as firmware
+//! does.
 //!
-//! `scripts/long cycles` does it 10,000 times. What is measured is this process, with the server and its
-//! vendors in it: memory, open files and threads. A task that outlived its connection would hold
-//! memory of its own; [`MOST_GROWTH_KIB`] over 10,000 cycles is less than half a KiB each.
+//! `scripts/long cycles` runs 10,000 cycles. Memory, open files and threads of this process are
+//! measured, with the server and its vendors in it. A task that outlives its connection occupies
+//! memory; [`MOST_GROWTH_KIB`] over 10,000 cycles is less than half a KiB each.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,18 +24,18 @@ use crate::support::app::{TestServer, Vendors};
 
 const HELLO: &str = r#"{"type":"hello","version":1,"transport":"websocket"}"#;
 const LISTEN: &str = r#"{"type":"listen","state":"start","mode":"auto"}"#;
-/// Devices that come and go at the same time.
+/// Number of concurrent devices.
 const AT_ONCE: usize = 16;
-/// Cycles of the short run; `HEARKEN_CYCLES` is the number of the long one.
+/// Number of cycles of the short run; `HEARKEN_CYCLES` sets another.
 const FEW: usize = 480;
-/// Buffers are as large as they will be after so many.
+/// After this many cycles the buffers have their final size.
 const WARM_UP: usize = 320;
 const MOST_GROWTH_KIB: usize = 4 * 1_024;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// When a device drops its connection.
+/// The phase in which a device drops its connection.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     Connected,
@@ -66,11 +67,11 @@ async fn connect(server: &TestServer, device: usize) -> Socket {
     client_async(request, stream).await.unwrap().0
 }
 
-/// Reads until a text frame holds this, or sound comes where that is wanted.
+/// Reads until a text frame contains this text, or until an audio frame for `None`.
 async fn until(socket: &mut Socket, wanted: Option<&str>) {
     let found = timeout(PATIENCE, async {
         loop {
-            match socket.next().await.expect("the server stays").unwrap() {
+            match socket.next().await.expect("the connection is open").unwrap() {
                 Message::Text(text) if wanted.is_some_and(|w| text.contains(w)) => return,
                 Message::Binary(_) if wanted.is_none() => return,
                 _ => {}
@@ -80,7 +81,7 @@ async fn until(socket: &mut Socket, wanted: Option<&str>) {
     found.await.unwrap_or_else(|_| panic!("never came: {wanted:?}"));
 }
 
-/// One cycle, given up in this phase.
+/// One cycle, cut in this phase.
 async fn cycle(server: &TestServer, device: usize, phase: Phase, speech: &[Bytes]) {
     let mut socket = connect(server, device).await;
     let reached = |wanted: Phase| phase as usize > wanted as usize;
@@ -113,7 +114,7 @@ async fn cycle(server: &TestServer, device: usize, phase: Phase, speech: &[Bytes
     }
 }
 
-/// Of this process: resident memory in KiB, open files, threads.
+/// Resource usage of this process: resident memory in KiB, open files, threads.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     kib: usize,
@@ -133,12 +134,12 @@ impl Use {
     }
 }
 
-/// Connections of which the server knows.
+/// Number of connections that the server counts.
 async fn connections(server: &TestServer) -> u32 {
     server.metric("hearken_connections").await as u32
 }
 
-/// So many cycles, several at once; then nobody is left.
+/// Runs this many cycles, several concurrently; afterwards no connection is left.
 async fn cycles(server: &TestServer, vendors: &Vendors, count: usize) {
     let speech: Vec<Bytes> = [sound::voice(480), sound::silence(600)].concat();
     let next = AtomicUsize::new(0);
@@ -161,14 +162,14 @@ async fn cycles(server: &TestServer, vendors: &Vendors, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn ten_thousand_connections_leave_nothing_behind() {
+async fn connection_cycles_leak_no_memory_files_or_threads() {
     let count = ProcessEnv.get("HEARKEN_CYCLES").map_or(FEW, |n| n.parse().unwrap());
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.speaking.start_guard = Duration::from_millis(20);
         config.speaking.stop_margin = Duration::from_millis(20);
         config.server.max_connections = AT_ONCE * 2;
-        // A place that does not come back would be missed.
+        // A slot that is not released would be missed.
         config.admission.max_turns = AT_ONCE * 2;
     })
     .await;
@@ -176,13 +177,13 @@ async fn ten_thousand_connections_leave_nothing_behind() {
     let before = Use::now();
     let begun = Instant::now();
     cycles(&server, &vendors, count).await;
-    // Idle connections to vendors may come and go.
+    // The number of idle connections to vendors may vary.
     let after = Use::now();
     eprintln!("{count} cycles in {:?}: {before:?}, then {after:?}", begun.elapsed());
     assert!(after.kib < before.kib + MOST_GROWTH_KIB, "memory grows: {before:?}, {after:?}");
     assert!(after.files <= before.files + AT_ONCE, "files stay open: {before:?}, {after:?}");
     assert!(after.threads <= before.threads, "threads stay: {before:?}, {after:?}");
-    // Every place came back.
+    // All slots were released.
     let all = join_all((0..AT_ONCE * 2).map(|device| connect(&server, device))).await;
     assert_eq!(all.len(), AT_ONCE * 2);
     drop(all);

@@ -1,6 +1,6 @@
-//! The programs in `examples/`, each run as its first lines say, against the whole server before
-//! stub vendors. Cargo builds them with the tests. Not for `simulate` and `mcp_conformance`, which
-//! tests of their own use.
+//! The programs in `examples/`, each run as its first lines describe, against the whole server with
+//! stub vendors. Cargo builds them with the tests. `simulate` and `mcp_conformance` have tests of
+//! their own.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -22,10 +22,10 @@ use crate::tools::{called, endpoint_url, known, token, until_ready};
 #[allow(dead_code, reason = "as an example it has a main function")]
 mod replay_test;
 
-/// Longest wait for an example.
+/// Time limit of an example.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The built example of this name, which lies beside the tests.
+/// The path of a built example, next to the tests.
 fn built(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let path = tests.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -43,7 +43,7 @@ async fn output(command: &mut Command) -> Output {
     tokio::time::timeout(SOON, command.output()).await.expect("it ends in time").unwrap()
 }
 
-/// What it printed; it must have succeeded.
+/// Runs a command, which must succeed; returns its output.
 async fn printed(command: &mut Command) -> String {
     let output = output(command).await;
     let told = String::from_utf8_lossy(&output.stderr);
@@ -60,7 +60,7 @@ fn speech() -> Sound {
     Sound { samples: voice(150, 600, 16_000), rate_hz: 16_000 }
 }
 
-/// Vendors whose recogniser hears this, and whose model says back what it is told.
+/// Vendors whose recogniser hears this text, and whose model echoes messages.
 async fn echoing(heard: &str) -> Vendors {
     let echo = |asked: &[u8]| match String::from_utf8_lossy(asked) {
         call if call.starts_with("call ") => String::new(),
@@ -74,9 +74,13 @@ async fn echoing(heard: &str) -> Vendors {
 }
 
 #[test]
-fn each_example_says_how_it_is_run() {
+fn each_example_documents_how_to_run_it() {
     for entry in std::fs::read_dir(hearken_test_support::repository().join("examples")).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() {
+            // Configurations, which `config.rs` loads.
+            continue;
+        }
         let name = path.file_stem().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let head: Vec<&str> =
@@ -93,7 +97,7 @@ fn each_example_says_how_it_is_run() {
 }
 
 #[tokio::test]
-async fn a_text_client_asks_and_has_its_tool_called() {
+async fn the_text_client_gets_answers_and_serves_its_tool() {
     let vendors = echoing("").await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let questions = ["call get_battery {}", "hello"];
@@ -104,7 +108,7 @@ async fn a_text_client_asks_and_has_its_tool_called() {
 }
 
 #[tokio::test]
-async fn a_device_speaks_hears_and_switches_its_lamp() {
+async fn the_device_has_a_turn_and_serves_its_lamp() {
     let vendors = echoing(r#"call self_lamp_set {"on": true}"#).await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +123,7 @@ async fn a_device_speaks_hears_and_switches_its_lamp() {
 }
 
 #[tokio::test]
-async fn an_mcp_server_dials_in_and_leaves_with_the_server() {
+async fn the_mcp_server_dials_in_and_stops_with_the_server() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;
     let mut command = example("mcp_dial_in");
@@ -134,7 +138,7 @@ async fn an_mcp_server_dials_in_and_leaves_with_the_server() {
 }
 
 #[tokio::test]
-async fn a_litemcp_tool_is_started_and_called() {
+async fn the_litemcp_tool_is_started_and_called() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.tools.servers = vec![ToolServer {
@@ -152,7 +156,7 @@ async fn a_litemcp_tool_is_started_and_called() {
 }
 
 #[tokio::test]
-async fn a_program_has_the_server_inside_it() {
+async fn the_server_runs_inside_a_program() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let mut command = example("embed");
@@ -163,7 +167,7 @@ async fn a_program_has_the_server_inside_it() {
         .env("LLM_BASE_URL", vendors.llm.url())
         .env("TTS_URL", vendors.tts.url())
         .env("HEARKEN__SERVER__DATA_DIR", folder.path())
-        // They ask the world.
+        // These tools send requests to the Internet.
         .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
@@ -183,7 +187,7 @@ async fn a_program_has_the_server_inside_it() {
 }
 
 #[tokio::test]
-async fn a_test_case_in_python_replays() {
+async fn the_test_case_in_python_replays_a_recording() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let mut python = Command::new("python3");

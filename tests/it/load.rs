@@ -1,5 +1,5 @@
-//! Many devices at once, at a whole server before stub vendors: none is lost, forgotten or cut.
-//! Not for how fast: that is measured, not tested.
+//! Many concurrent devices at a whole server with stub vendors: no connection and no turn is lost.
+//! Speed is measured, not tested.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -74,13 +74,13 @@ fn all_is_well(figures: &Figures) {
 }
 
 #[tokio::test]
-async fn check_25_a_hundred_talk_and_a_thousand_stay() {
+async fn check_25_a_hundred_devices_talk_while_a_thousand_stay_connected() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.server.workers = 2;
         config.server.audio_threads = 2;
         config.speaking.complexity = 0;
-        // So many at once are slow to see `tts start` on a small machine.
+        // This many devices process `tts start` slowly on a small machine.
         config.speaking.start_guard = Duration::from_secs(1);
         config.hearing.silence = Duration::from_millis(400);
     })
@@ -100,7 +100,7 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         });
-        patience.await.expect("all of them are connected at once, and somebody is answered");
+        patience.await.expect("all are connected at the same time, and there are answers");
         assert!(server.metric("hearken_downlink_packets_total").await > 1.0);
         end.cancel();
     };
@@ -114,7 +114,7 @@ async fn check_25_a_hundred_talk_and_a_thousand_stay() {
     server.stop().await;
 }
 
-/// The three doubles, which answer at once, and call this tool.
+/// The three mock services, which respond at once and call this tool.
 async fn doubles_that_call(tool: &str, stop: CancellationToken) -> Addresses {
     let at_once = Delay::new(Duration::ZERO, 0.0, 1);
     let anywhere = "127.0.0.1:0".parse().unwrap();
@@ -135,7 +135,7 @@ async fn doubles_that_call(tool: &str, stop: CancellationToken) -> Addresses {
 }
 
 #[actix_web::test]
-async fn a_mixed_load_is_measured_before_doubles() {
+async fn a_mixed_load_is_measured_with_mock_services() {
     let stop = CancellationToken::new();
     let at = doubles_that_call("self_get_device_status", stop.clone()).await;
     let vendors = Vendors::start().await;
@@ -164,12 +164,12 @@ async fn a_mixed_load_is_measured_before_doubles() {
     assert_eq!((figures.connected, figures.busy), (8, 0), "{figures:?}");
     assert!(figures.tool_calls >= 10, "every turn calls a tool: {figures:?}");
     assert!(figures.stop.count() >= 4 && figures.transcript.count() >= 10, "{figures:?}");
-    assert!(figures.packets.sent > 100, "those who listen send too: {figures:?}");
+    assert!(figures.packets.sent > 100, "listening devices send too: {figures:?}");
     stop.cancel();
     server.stop().await;
 }
 
-/// A server that hangs up as soon as somebody has spoken; its URL.
+/// Starts a server that closes the connection after an utterance; returns its URL.
 async fn hangs_up() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
@@ -192,7 +192,7 @@ async fn hangs_up() -> String {
 }
 
 #[tokio::test]
-async fn whoever_is_hung_up_on_comes_again_without_waiting_for_the_answer() {
+async fn a_device_reconnects_at_once_after_the_server_closes() {
     let mut scenario = scenario(&hangs_up().await, 1, 1);
     scenario.mode = ListenMode::Manual;
     let end = CancellationToken::new();

@@ -1,5 +1,5 @@
-//! Journeys through the whole server, and through its commands. Not for what one crate does alone,
-//! which stands in that crate's `tests`, nor for the files of the repository.
+//! Tests of the whole server and of its commands. Tests of a single crate are in that crate's
+//! `tests`, those of the repository's files in `tests/repository`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

@@ -1,7 +1,7 @@
-//! Recorded human speech through the real server and its real engines, as a person would meet
-//! them: `hearken serve` as a process, `hearken-engines` as its children, `hearken replay` as the
-//! device. Needs the program with the engines and the models (`scripts/test` provides both, and names
-//! the program in `HEARKEN_ENGINES`); elsewhere each test says so and passes.
+//! Recorded human speech through the real server and its real engines: `hearken serve` as a
+//! process, `hearken-engines` as its children, `hearken replay` as the device. Needs the program
+//! with the engines and the models (`scripts/test` provides both and sets its path in
+//! `HEARKEN_ENGINES`); otherwise each test says so and passes.
 
 #[path = "real_engines/commands.rs"]
 mod commands;
@@ -20,16 +20,15 @@ use hearken_test_support::vendors::{Behaviour, OpenAiChat};
 use server::{Outcome, Server, engines, read_back};
 use speech::Speech;
 
-/// Fixtures, with the part that the recogniser alone gets wrong on the same file
-/// (`fixtures/README.md`).
+/// Fixtures, each with the word error rate of the recogniser alone on the same file (`fixtures/README.md`).
 const CHINESE: [(&str, f64); 3] =
     [("zh_what_is_this", 0.0), ("zh_what_model", 0.0), ("zh_trade_stalls", 0.08)];
 const ENGLISH: [(&str, f64); 3] =
     [("en_go_somewhere", 0.0), ("en_sorrow_with_pauses", 0.0), ("en_amiable", 0.0)];
 
-/// One server for all: to load the models takes longer than a turn.
+/// One server for all recordings: loading the models takes longer than a turn.
 #[tokio::test]
-async fn people_are_understood_and_answered_and_set_the_volume_of_their_device() {
+async fn speech_is_understood_and_answered_and_calls_a_device_tool() {
     let Some(engines) = engines() else { return };
     let server = Server::start(&engines, &[]).await;
     understood_and_answered(&server, &CHINESE[1..]).await;
@@ -41,7 +40,7 @@ async fn people_are_understood_and_answered_and_set_the_volume_of_their_device()
 }
 
 #[tokio::test]
-async fn two_more_people_are_understood_and_answered() {
+async fn further_recordings_are_understood_and_answered() {
     let Some(engines) = engines() else { return };
     let server = Server::start(&engines, &[]).await;
     understood_and_answered(&server, &CHINESE[..1]).await;
@@ -49,7 +48,7 @@ async fn two_more_people_are_understood_and_answered() {
     server.stop().await;
 }
 
-/// What people say in one language is understood, and so are the answers to them.
+/// Checks that speech in one language is understood, and that the answers can be read back.
 async fn understood_and_answered(server: &Server, fixtures: &[(&str, f64)]) {
     let mut outcomes = Vec::new();
     for (fixture, alone) in fixtures {
@@ -61,11 +60,11 @@ async fn understood_and_answered(server: &Server, fixtures: &[(&str, f64)]) {
         outcomes.push(outcome);
     }
     let part = read_back(&outcomes.iter().collect::<Vec<_>>());
-    assert!(part >= 0.8, "{fixtures:?}: {part} of the answers was read back");
+    assert!(part >= 0.8, "{fixtures:?}: {part} of the answers were read back");
 }
 
 #[tokio::test]
-async fn people_who_stand_in_noise_or_speak_shortly_are_heard() {
+async fn noisy_and_short_speech_is_understood() {
     let Some(engines) = engines() else { return };
     let server = Server::start(&engines, &[]).await;
     for fixture in ["en_go_forward_noisy", "zh_trade_stalls_noisy", "en_go_forward", "zh_own_foot"]
@@ -78,7 +77,7 @@ async fn people_who_stand_in_noise_or_speak_shortly_are_heard() {
 }
 
 #[tokio::test]
-async fn the_first_words_are_heard_while_the_model_still_writes() {
+async fn playback_starts_before_the_model_has_finished() {
     let Some(engines) = engines() else { return };
     let prompt = "Whatever the user says, answer only with this poem, line by line, to its end: One \
                   apple is red. Two apples are green. Three apples are blue. Four apples are \
@@ -94,7 +93,7 @@ async fn the_first_words_are_heard_while_the_model_still_writes() {
 }
 
 #[tokio::test]
-async fn ten_people_at_once_each_get_their_own_answer() {
+async fn ten_concurrent_users_each_get_their_own_answer() {
     let Some(engines) = engines() else { return };
     let server = Server::start(&engines, &[]).await;
     let all = CHINESE.into_iter().chain(ENGLISH).map(|(fixture, _)| fixture);
@@ -109,10 +108,10 @@ async fn ten_people_at_once_each_get_their_own_answer() {
         outcome.report(fixture);
         outcome.assert_expectations(fixture);
     }
-    // Ten voices on two cores are slower than playback, and words are lost to recognition in the
-    // gaps; another's answer would be read back as none of one's own words.
+    // Ten syntheses on two cores are slower than playback, and the recogniser misses words in the
+    // gaps. The answer to another user would match no words at all.
     let part = read_back(&outcomes.iter().collect::<Vec<_>>());
-    assert!(part >= 0.7, "{part} of the answers was read back");
+    assert!(part >= 0.7, "{part} of the answers were read back");
     server.stop().await;
 }
 
@@ -120,7 +119,7 @@ async fn ten_people_at_once_each_get_their_own_answer() {
 async fn an_engine_that_is_killed_costs_one_turn() {
     let Some(engines) = engines() else { return };
     let server = Server::start(&engines, &[]).await;
-    // The apology is to be heard while nobody can speak.
+    // The apology must be spoken while the synthesiser is down.
     server.logged("synthesised the fixed phrases").await;
     for (engine, moment) in [("speech", "speech has started"), ("llm", "sent the transcript")] {
         let turn = server.replay("zh_what_is_this", &[]);
@@ -143,9 +142,9 @@ async fn an_engine_that_is_killed_costs_one_turn() {
     server.stop().await;
 }
 
-/// Each service holds its own models, about 900 MiB; the model is a stub, which needs no core.
+/// Each service has its own models, about 900 MiB; the language model is a stub, which needs no core.
 #[tokio::test]
-async fn one_of_three_speech_services_is_killed_and_no_turn_fails() {
+async fn no_turn_fails_when_one_of_three_speech_services_is_killed() {
     let Some(engines) = engines() else { return };
     let mut services: [Speech; 3] = std::array::from_fn(|_| Speech::start(&engines));
     for service in &services {
@@ -176,10 +175,10 @@ async fn one_of_three_speech_services_is_killed_and_no_turn_fails() {
         outcome.report(fixture);
         outcome.assert_expectations(fixture);
     }
-    eprintln!("each survivor holds {} MiB", services[1].resident_mib());
+    eprintln!("each remaining service uses {} MiB", services[1].resident_mib());
     let all: Vec<_> = outcomes.iter().chain(&after).map(|(_, outcome)| outcome).collect();
     let part = read_back(&all);
-    assert!(part >= 0.7, "{part} of the answers was read back");
+    assert!(part >= 0.7, "{part} of the answers were read back");
     assert_eq!(server.figure(r#"hearken_turns_total{end="failed"}"#).await, 0.0);
     assert_eq!(server.figure(r#"hearken_turns_total{end="completed"}"#).await, 6.0);
     for (backend, up) in [(0, 0.0), (1, 1.0), (2, 1.0)] {
@@ -193,7 +192,7 @@ async fn one_of_three_speech_services_is_killed_and_no_turn_fails() {
     server.stop().await;
 }
 
-/// Three people at once, each with what they said and how they were answered.
+/// Three concurrent users, each with the fixture and the outcome.
 async fn three_people(server: &Server) -> Vec<(&'static str, Outcome)> {
     let people = ["en_go_somewhere", "zh_trade_stalls", "en_amiable"].into_iter().enumerate();
     let replays = people.map(|(n, fixture)| async move {

@@ -1,5 +1,5 @@
-//! Recordings: conversion, and replay over a real socket against a small scripted server. Not for the
-//! real server, nor for the firmware's rules.
+//! Recordings: conversion, and replay over a real socket against a small scripted server. Not for
+//! the real server, nor for the behaviour of firmware.
 
 mod scripted;
 
@@ -37,7 +37,7 @@ async fn convert(from: &Path, to: &Path, flags: &[&str]) {
     assert_eq!(code, ExitCode::SUCCESS);
 }
 
-/// Speaks fast, so that a test takes little more than the reply's length.
+/// Replays at high speed, so that a test takes little longer than the reply.
 async fn replay(file: &Path, url: &str, flags: &[&str]) -> ExitCode {
     let line = ["replay", file.to_str().unwrap(), "--url", url, "--speed", "20"];
     replay::run(Replay::parse_from(line.iter().chain(flags)).args).await.unwrap()
@@ -87,7 +87,7 @@ async fn speech_survives_every_conversion() {
         (0..400).map(|lag| correlation(&first.samples, &last.samples[lag..])).fold(0.0, f64::max);
     // Encoded twice at 24 kbit/s, complexity 0.
     assert!(best > 0.75, "{best}");
-    assert_eq!(sound::side_of(&before, Side::Up).unwrap(), last, "Ogg keeps the very packets");
+    assert_eq!(sound::side_of(&before, Side::Up).unwrap(), last, "Ogg preserves the packets");
 }
 
 fn correlation(a: &[i16], b: &[i16]) -> f64 {
@@ -98,7 +98,7 @@ fn correlation(a: &[i16], b: &[i16]) -> f64 {
 }
 
 #[test]
-fn any_wav_of_a_person_speaking_is_read() {
+fn wav_files_of_any_format_are_read() {
     let folder = tempfile::tempdir().unwrap();
     for (bits, format) in [
         (8, hound::SampleFormat::Int),
@@ -114,7 +114,7 @@ fn any_wav_of_a_person_speaking_is_read() {
         };
         let mut writer = hound::WavWriter::create(&path, spec).unwrap();
         for _ in 0..44_100 {
-            // Half of full scale left, nothing right.
+            // Left channel at half of full scale, right channel silent.
             for value in [0.5_f32, 0.0] {
                 if format == hound::SampleFormat::Float {
                     writer.write_sample(value).unwrap();
@@ -136,7 +136,7 @@ fn any_wav_of_a_person_speaking_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recording_is_answered_in_every_framing() {
+async fn a_recording_is_replayed_in_every_framing() {
     let file = fixture("en_go_somewhere");
     for framing in ["1", "2", "3"] {
         let server = Server::start("Go somewhere, and do something.").await;
@@ -155,7 +155,7 @@ async fn a_recording_is_answered_in_every_framing() {
         assert_eq!(seen.headers["authorization"], "Bearer t");
         assert_eq!(seen.headers["protocol-version"], framing);
         assert_eq!(seen.headers["device-id"], "02:00:00:00:00:01");
-        assert_eq!(seen.headers["host"], "127.0.0.1", "firmware leaves out the port");
+        assert_eq!(seen.headers["host"], "127.0.0.1", "firmware omits the port");
         assert_eq!(seen.texts, ["hello", "listen start auto", "listen start auto"]);
         assert!(seen.packets >= 50, "{}", seen.packets);
         let heard = sound::read_wav(out.path()).unwrap();
@@ -166,7 +166,7 @@ async fn a_recording_is_answered_in_every_framing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_exit_status_tells_what_held() {
+async fn the_exit_status_reports_the_expectations() {
     let file = fixture("zh_what_is_this");
     let wrong = Server::start("今天天气很好").await;
     assert_eq!(replay(&file, &wrong.url, &["--expect"]).await, ExitCode::from(1));
@@ -191,7 +191,7 @@ async fn the_reply_is_read_back_by_recognition() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wav_file_is_spoken_by_push_to_talk() {
+async fn a_wav_file_is_replayed_with_push_to_talk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hum.wav");
     let samples = hearken_audio::pcm::tone(200.0, 12_000, 24_000);
@@ -205,11 +205,11 @@ async fn a_wav_file_is_spoken_by_push_to_talk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_who_waited_for_the_answer_waits_again() {
+async fn a_replay_waits_for_an_answer_as_the_recorded_user_did() {
     let one = parse(&fixture("zh_own_foot"));
     let mut two = one.clone();
     let last = one.frames.last().unwrap().at;
-    // In the recording the answer took no time at all.
+    // In the recording the answer has no duration.
     let stop = Content::down(r#"{"type":"tts","state":"stop"}"#);
     two.frames.push(Frame { at: last, content: stop });
     two.frames.extend(one.frames[1..].iter().cloned().map(|mut frame| {
@@ -226,7 +226,7 @@ async fn a_person_who_waited_for_the_answer_waits_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replay_boots_first_and_takes_the_token() {
+async fn a_replay_requests_ota_first_and_uses_its_token() {
     let file = fixture("zh_what_is_this");
     let ota = Some(r#"{"websocket":{"url":"ws://elsewhere/","token":"from-ota","version":1}}"#);
     let said = scripted::SENTENCE;
@@ -240,7 +240,7 @@ async fn a_replay_boots_first_and_takes_the_token() {
         let seen = server.seen().await;
         assert_eq!(seen.headers.get("authorization").map(String::as_str), sent);
     }
-    // An address that is asked for has to answer.
+    // An OTA address that is set explicitly must respond.
     let server = Server::with_ota(said, None).await;
     let ota = server.url.replace("ws://", "http://").replace("v1", "ota");
     let line = ["replay", file.to_str().unwrap(), "--ota", &ota];
@@ -249,7 +249,7 @@ async fn a_replay_boots_first_and_takes_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_test_replays_with_options_of_its_own() {
+async fn the_options_of_a_replay_reach_the_server() {
     let server = Server::start("看看这个是什么").await;
     let recording = hearken_virtual_device::Recording::load(fixture("zh_what_is_this")).unwrap();
     let session = recording

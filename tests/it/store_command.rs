@@ -1,4 +1,4 @@
-//! `hearken store`, as a person types it.
+//! `hearken store` as a command line.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_person_makes_checks_backs_up_and_restores_a_store() {
+async fn a_store_is_created_checked_backed_up_and_restored_by_command() {
     let folder = tempfile::tempdir().unwrap();
     let one = folder.path().join("one");
     let two = folder.path().join("two");
@@ -50,7 +50,7 @@ async fn a_person_makes_checks_backs_up_and_restores_a_store() {
     std::fs::write(&file, "of yesterday").unwrap();
     let done = (Some(0), String::new(), format!("backed up {rows}\n"));
     assert_eq!(run(&one, &["backup", name]).await, done);
-    assert_eq!(names(&out), ["all.backup"], "nothing is left over");
+    assert_eq!(names(&out), ["all.backup"], "no other file is left");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let (code, printed, _) = run(&one, &["backup", "-"]).await;
     assert_eq!((code, printed.lines().count()), (Some(0), 9));
@@ -69,7 +69,7 @@ async fn a_person_makes_checks_backs_up_and_restores_a_store() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_its_file_and_line() {
+async fn faults_are_reported_with_their_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.backup");
     let (code, _, told) = run(folder.path(), &["restore", file.to_str().unwrap()]).await;

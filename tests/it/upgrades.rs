@@ -1,6 +1,6 @@
-//! Stores of other versions, and stores that are not found, as a person meets them: `hearken serve`
-//! upgrades one of 0.1.0 and goes on with it, and refuses a later one with a clear word. Not for
-//! every row of an upgraded store, which is in the tests of the crate.
+//! Stores of other versions, and stores that cannot be found: `hearken serve` upgrades a store of
+//! 0.1.0 and continues with it, and refuses a later one with a clear error. Every row of an
+//! upgraded store is tested in its crate.
 
 use std::path::Path;
 
@@ -29,13 +29,13 @@ async fn execute(folder: &Path, statements: &str) {
     pool.close().await;
 }
 
-/// Puts the store of 0.1.0 into a data folder.
+/// Writes a store of 0.1.0 into a data folder.
 async fn of_0_1_0(folder: &Path) {
     let fixture = hearken_test_support::repository().join("fixtures/store/0.1.0.sqlite.sql");
     execute(folder, &std::fs::read_to_string(fixture).unwrap()).await;
 }
 
-/// Variables of a server without engines, which this build has not.
+/// Settings of a server without engines, which this build lacks.
 const ALONE: [(&str, &str); 2] = [("HEARKEN__EMBEDDED__ENABLED", "false"), ("CLOUD_PORT", "0")];
 
 /// A client with the admin token.
@@ -63,14 +63,14 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_server_goes_on_with_a_store_of_0_1_0() {
+async fn a_server_continues_with_a_store_of_0_1_0() {
     let folder = tempfile::tempdir().unwrap();
     of_0_1_0(folder.path()).await;
     let vendors = Vendors::start().await;
     let env = [
         ("HEARKEN__SERVER__DATA_DIR", folder.path().to_str().unwrap()),
         ("HEARKEN__AUTH__ADMIN_TOKEN", ADMIN),
-        // Its sessions have not been used for long.
+        // Its sessions have not been used for a long time.
         ("HEARKEN__CHAT__RETENTION_DAYS", "36500"),
     ];
     let server = ServerProcess::start(&vendors, &env).await;
@@ -92,7 +92,7 @@ async fn a_server_goes_on_with_a_store_of_0_1_0() {
 }
 
 #[tokio::test]
-async fn a_store_of_a_later_version_is_refused_with_what_to_do() {
+async fn a_store_of_a_later_version_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     assert_eq!(hearken(data, &["store", "migrate"]).await.0, Some(0));
@@ -118,7 +118,7 @@ async fn a_store_of_a_later_version_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_fails_is_told_and_the_next_start_works() {
+async fn a_failed_upgrade_is_reported_and_the_next_start_works() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     of_0_1_0(data).await;
@@ -144,7 +144,7 @@ async fn an_upgrade_that_fails_is_told_and_the_next_start_works() {
 }
 
 #[tokio::test]
-async fn names_that_nobody_knows_are_told_and_the_server_goes_on() {
+async fn unresolvable_host_names_are_logged_and_the_server_continues() {
     let vendors = Vendors::start().await;
     let env = [
         ("DATABASE_URL", "postgres://hearken:hidden-word@postgres.hearken.invalid/hearken"),
@@ -166,7 +166,7 @@ async fn names_that_nobody_knows_are_told_and_the_server_goes_on() {
 }
 
 #[tokio::test]
-async fn redis_over_tls_is_refused_with_what_to_do() {
+async fn redis_over_tls_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     std::fs::write(&file, "[redis]\nurl = \"rediss://:hidden-word@redis.example:6379\"\n").unwrap();

@@ -1,11 +1,10 @@
-//! The 25 acceptance checks of the device wire: each is a test whose name begins with its number,
-//! `check_01_` to `check_25_`, beside what it is about. Here is the proof that none is missing, not
-//! the checks.
+//! The 25 acceptance checks of the device wire. Each is a test named after its number, `check_01_`
+//! to `check_25_`, next to the code that it is about. This test only checks that none is missing.
 
 use super::root;
 
 #[test]
-fn every_check_has_its_test() {
+fn every_acceptance_check_has_a_test() {
     let mut found = String::new();
     let mut folders =
         ["tests", "actors/tests", "crates"].map(|folder| root().join(folder)).to_vec();

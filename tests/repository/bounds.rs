@@ -1,5 +1,5 @@
-//! What is held for peers: each queue, map and list of the product is in docs/bounds.md, with its budget. Not for whether the
-//! budget holds, which tests of its owner show.
+//! Bounds of data held for peers: docs/bounds.md lists each queue, map and list of the product with
+//! its budget. The owners' tests show that the budgets hold.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::root;
 use super::tidy::complain;
 
-/// Types that hold more and more, if nothing bounds them.
+/// Types that grow without bound unless their owner limits them.
 const GROWING: [&str; 6] =
     ["HashMap<", "BTreeMap<", "VecDeque<", "HashSet<", "Mutex<Vec<", "RwLock<Vec<"];
-/// Crates that are no part of a server.
+/// Crates that are not part of a server.
 const NO_SERVER: [&str; 10] = [
     "dev",
     "engine-program",
@@ -24,7 +24,7 @@ const NO_SERVER: [&str; 10] = [
     "virtual-device",
 ];
 
-/// Returns the folders of the server's code.
+/// The source folders of the server.
 fn folders() -> Vec<String> {
     let mut all = vec!["src".to_owned(), "actors/src".to_owned()];
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
@@ -36,7 +36,7 @@ fn folders() -> Vec<String> {
     all
 }
 
-/// Returns what grows in a file: `Struct.field`, the names of tuple structs, and the number of channels.
+/// The growing items of a file: `Struct.field`, names of tuple structs, and the number of channels.
 fn growing(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut inside: Option<String> = None;
@@ -97,7 +97,7 @@ fn visit(folder: &Path, found: &mut BTreeSet<(String, String)>) {
 }
 
 #[test]
-fn whatever_grows_has_a_budget() {
+fn everything_that_grows_has_a_documented_budget() {
     let mut found = BTreeSet::new();
     for folder in folders() {
         visit(&root().join(folder), &mut found);
@@ -113,10 +113,10 @@ fn whatever_grows_has_a_budget() {
     let mut faults = Vec::new();
     for (file, what) in found.difference(&named) {
         faults
-            .push(format!("{file}: {what}: write in docs/bounds.md what it holds, and its budget"));
+            .push(format!("{file}: {what}: add it to docs/bounds.md with its content and budget"));
     }
     for (file, what) in named.difference(&found) {
-        faults.push(format!("{file}: {what}: is in docs/bounds.md, and not in the code"));
+        faults.push(format!("{file}: {what}: is in docs/bounds.md but not in the code"));
     }
     complain(faults);
 }

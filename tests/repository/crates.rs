@@ -1,12 +1,12 @@
-//! What crates may depend on: one another, and crates of others. Not for licences.
+//! Dependencies of crates: on each other, and on third-party crates. Not for licences.
 
 use super::root;
 use super::tidy::complain;
 
-/// What the tests of several crates need, and no product.
+/// For tests of several crates; not part of any product.
 const TEST_SUPPORT: &str = "crates/test-support";
 
-/// The folders of all crates of the workspace.
+/// Folders of all crates of the workspace.
 fn crates() -> Vec<String> {
     let mut folders: Vec<String> = [".", "actors", "proto", "tests/fuzz"].map(str::to_owned).into();
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
@@ -15,15 +15,15 @@ fn crates() -> Vec<String> {
     folders
 }
 
-/// What the manifest in this folder depends on, without what only its tests need.
+/// Dependencies of the crate in this folder, without dev-dependencies.
 fn dependencies(folder: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
     let manifest: toml::Table = toml::from_str(&text).unwrap();
     manifest["dependencies"].as_table().unwrap().keys().cloned().collect()
 }
 
-/// Each crate, and the crates of ours that it may depend on.
-// The table points one way: a change of a crate makes stale only those that stand on it. Decision 0079.
+/// Allowed dependencies of each crate on other crates of this workspace.
+// Dependencies point one way: a change in a crate rebuilds only the crates above it. Decision 0079.
 const ALLOWED: [(&str, &[&str]); 29] = [
     ("proto", &[]),
     ("crates/audio", &["base", "proto"]),
@@ -136,7 +136,7 @@ fn crates_depend_one_way() {
 }
 
 #[test]
-fn some_crates_of_others_have_one_home() {
+fn some_third_party_crates_are_confined_to_one_crate() {
     let homes: [(&str, &[&str]); 9] = [
         ("actix-web-actors", &["crates/socket"]),
         ("audiopus", &["crates/audio"]),

@@ -1,5 +1,5 @@
-//! Checks of the files in `deploy/`: no container and no service may do more than it needs. Not
-//! whether they work, which needs Docker and systemd.
+//! Checks of the files in `deploy/`: containers and services have only the rights that they need.
+//! Whether they work is not tested here, as that needs Docker and systemd.
 
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -13,7 +13,7 @@ fn compose() -> Yaml {
     YamlLoader::load_from_str(&text("compose.yaml")).unwrap().remove(0)
 }
 
-/// A key of a service, or of what is merged into it.
+/// A key of a service, or of the mapping merged into it.
 fn key<'a>(service: &'a Yaml, name: &str) -> &'a Yaml {
     match (&service[name], &service["<<"]) {
         (Yaml::BadValue, Yaml::BadValue) => &Yaml::BadValue,
@@ -40,25 +40,25 @@ fn no_container_has_more_rights_than_it_needs() {
         assert_eq!(key(service, "privileged"), &Yaml::BadValue, "{name}");
         assert_eq!(words(key(service, "security_opt")), ["no-new-privileges:true"], "{name}");
         assert_eq!(key(service, "read_only").as_bool(), Some(true), "{name}");
-        assert!(!words(key(service, "tmpfs")).is_empty(), "{name}: it may write nowhere");
+        assert!(!words(key(service, "tmpfs")).is_empty(), "{name}: no writable folder");
         assert!(key(service, "pids_limit").as_i64().is_some(), "{name}");
     }
 }
 
 #[test]
-fn images_are_named_by_their_exact_version() {
+fn images_have_exact_version_tags() {
     let compose = compose();
     for (name, service) in compose["services"].as_hash().unwrap() {
         let image = key(service, "image").as_str().unwrap();
         let (_, tag) = image.rsplit_once(':').unwrap_or_else(|| panic!("{name:?}: {image}"));
         let version = tag.split('-').next().unwrap();
         let exact = version.contains('.') && version.split('.').all(|n| n.parse::<u32>().is_ok());
-        assert!(exact, "{name:?}: {image} may be another tomorrow");
+        assert!(exact, "{name:?}: {image} is not an exact version");
     }
 }
 
 #[test]
-fn the_store_and_redis_are_reached_by_the_instances_only() {
+fn only_instances_can_reach_the_store_and_redis() {
     let compose = compose();
     assert_eq!(compose["networks"]["back"]["internal"].as_bool(), Some(true));
     for (name, service) in compose["services"].as_hash().unwrap() {
@@ -74,7 +74,7 @@ fn the_store_and_redis_are_reached_by_the_instances_only() {
 }
 
 #[test]
-fn the_service_of_systemd_is_confined() {
+fn the_systemd_service_is_sandboxed() {
     let unit = text("hearken.service");
     for line in [
         "DynamicUser=yes",

@@ -1,12 +1,11 @@
-//! The recorded sessions of `fixtures/audio`: whole, with origin and licence. Not for what the server
-//! makes of them.
+//! The recorded sessions of `fixtures/audio`: complete, with origin and licence. Not for their replay.
 
 use hearken_proto::recording::{Content, Recording};
 
 use super::root;
 
 #[test]
-fn every_fixture_is_a_whole_session_with_origin_and_licence() {
+fn every_fixture_is_a_complete_session_with_origin_and_licence() {
     let readme = std::fs::read_to_string(root().join("fixtures/README.md")).unwrap();
     let mut human = Vec::new();
     for entry in std::fs::read_dir(root().join("fixtures/audio")).unwrap() {
@@ -29,7 +28,7 @@ fn every_fixture_is_a_whole_session_with_origin_and_licence() {
                 _ => None,
             })
             .collect();
-        // What the device's MCP server answers by itself may stand among what the person did.
+        // Automatic answers of the device's MCP server may be among the user's actions.
         let done: Vec<_> = kinds.iter().filter(|kind| *kind != "mcp").collect();
         assert_eq!(done[..2], ["hello", "listen"], "{name}");
         assert!(readme.contains(&format!("`{name}`")), "{name} is not in fixtures/README.md");

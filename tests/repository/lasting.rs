@@ -1,5 +1,5 @@
-//! What lasts longer than its request: each long-lived route is in SECURITY.md, with what ends it. Not for whether it does, which
-//! tests of the routes show.
+//! Responses that outlast their request: SECURITY.md lists each long-lived route with what ends it.
+//! Tests of the routes show that it does.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::tidy::complain;
 
 /// Heading of the table in SECURITY.md: route, file, what ends it.
 const HEADING: &str = "## What lasts, and what ends it\n";
-/// Calls that make a response which goes on after its request.
+/// Calls that create a response which outlasts its request.
 const LASTING: [&str; 5] = [
     "hearken_socket::upgrade(",
     "hearken_socket::upgrade_with_limit(",
@@ -17,7 +17,7 @@ const LASTING: [&str; 5] = [
     "NamedFile",
 ];
 
-/// Files below `src/http` that answer with something that lasts.
+/// Files below `src/http` with such responses.
 fn lasting_files() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root().join("src/http")];
@@ -40,7 +40,7 @@ fn lasting_files() -> BTreeSet<String> {
 }
 
 #[test]
-fn each_route_that_lasts_says_what_ends_it() {
+fn security_md_lists_every_long_lived_route() {
     let text = std::fs::read_to_string(root().join("SECURITY.md")).unwrap();
     let table = text.split(HEADING).nth(1).expect("SECURITY.md has the table");
     let table = table.split("\n## ").next().unwrap();
@@ -56,10 +56,10 @@ fn each_route_that_lasts_says_what_ends_it() {
     let found = lasting_files();
     let mut faults = Vec::new();
     for file in found.difference(&named) {
-        faults.push(format!("{file} answers with what lasts: name in SECURITY.md what ends it"));
+        faults.push(format!("{file} has lasting responses: SECURITY.md must say what ends them"));
     }
     for file in named.difference(&found) {
-        faults.push(format!("{file} is in SECURITY.md, and answers with nothing that lasts"));
+        faults.push(format!("{file} is in SECURITY.md but has no long-lived responses"));
     }
     complain(faults);
 }

@@ -1,5 +1,5 @@
-//! Checks of the files of this repository: house rules, papers, fixtures. Links nothing of the server.
-//! Not for behaviour.
+//! Checks of the files of this repository: house rules, documents, fixtures. Links none of the
+//! server's crates. Not for behaviour.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acceptance;
@@ -11,11 +11,12 @@ mod lasting;
 mod supply_chain;
 mod tidy;
 mod top_folder;
+mod words;
 
 use std::path::Path;
 
-/// The folder of the repository.
+/// The root folder of the repository.
 fn root() -> &'static Path {
-    // Cargo begins a test in the folder of its package.
+    // Cargo runs a test in the folder of its package.
     Path::new(".")
 }

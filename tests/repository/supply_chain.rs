@@ -1,9 +1,9 @@
-//! Checks of what is downloaded: nothing without a hash. Not of the model catalogue, whose reader
-//! refuses an entry without one.
+//! Checks of downloads: nothing without a hash. The reader of the model catalogue itself refuses
+//! entries without one.
 
 use super::root;
 
-/// The text of each script, and of each file of the engines' models, with its path.
+/// Path and text of each script, and of each file of the engines' models.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("scripts"), root().join("crates/engines/src/models")];
@@ -21,10 +21,10 @@ fn sources() -> Vec<(String, String)> {
 }
 
 #[test]
-fn pip_and_npm_take_nothing_without_a_hash() {
+fn pip_and_npm_install_nothing_without_a_hash() {
     let mut seen = 0;
     for (path, text) in sources() {
-        // A command may go over several lines and calls.
+        // A command may span several lines and calls.
         let words: Vec<&str> = text
             .lines()
             .filter(|line| !line.trim_start().starts_with(['#', '/']))
@@ -73,9 +73,9 @@ fn each_locked_package_has_a_hash() {
     }
 }
 
-/// States that one version of llama.cpp wrote are not read by another.
+/// A state that one version of llama.cpp wrote cannot be read by another.
 #[test]
-fn kept_prompts_name_the_version_of_their_format() {
+fn cached_prompts_have_the_version_of_their_format() {
     let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
     let lock = read("Cargo.lock");
     let engine = read("crates/engine-program/src/llama.rs");

@@ -1,16 +1,16 @@
-//! House rules as a test: what no compiler or linter checks. Not for behaviour.
+//! House rules as tests, for what no compiler or linter checks. Not for behaviour.
 
 use std::path::{Path, PathBuf};
 
 use super::root;
 
-/// Comments do not count, in files and functions alike.
+/// Comments do not count, neither in files nor in functions.
 const MAX_FILE_LINES: usize = 700;
 const MAX_FUNCTION_LINES: usize = 80;
 const MAX_ARCHITECTURE_LINES: usize = 220;
 const MAX_README_LINES: usize = 200;
 
-/// Top folders of the product, as its papers name them.
+/// Top folders of the product, as documents name them.
 const FOLDERS: [&str; 12] = [
     "actors/",
     "benches/",
@@ -26,7 +26,7 @@ const FOLDERS: [&str; 12] = [
     "web/",
 ];
 
-/// Words that were metaphors in names of ours, and some that say nothing.
+/// Words that were metaphors in our names, and some without meaning.
 const BANNED_WORDS: [&str; 53] = [
     "alike",
     "canned",
@@ -83,9 +83,8 @@ const BANNED_WORDS: [&str; 53] = [
     "wish",
 ];
 
-/// Every file below the root that belongs to the product, relative, with its text. Inputs that a
-/// fuzzer made up do not.
-fn files(extensions: &[&str]) -> Vec<(PathBuf, String)> {
+/// Relative path and text of every file of the product below the root, except inputs of the fuzzer.
+pub(crate) fn files(extensions: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().to_owned()];
     while let Some(folder) = folders.pop() {
@@ -121,11 +120,11 @@ fn is_comment(line: &str) -> bool {
 }
 
 #[test]
-fn every_rust_file_says_what_lives_in_it_and_is_short() {
+fn files_are_short_and_start_with_their_purpose() {
     let mut faults = Vec::new();
     for (path, text) in files(&["rs"]) {
         if !text.starts_with("//!") {
-            faults.push(format!("{}: does not open with //!", path.display()));
+            faults.push(format!("{}: does not start with //!", path.display()));
         }
         let lines = text.lines().filter(|line| !is_comment(line)).count();
         if lines > MAX_FILE_LINES {
@@ -135,7 +134,7 @@ fn every_rust_file_says_what_lives_in_it_and_is_short() {
     for (path, text) in files(&["py", "sh"]) {
         let opening = text.trim_start_matches("#!/usr/bin/env python3\n");
         if !opening.starts_with(['#', '"']) {
-            faults.push(format!("{}: does not open with what it is for", path.display()));
+            faults.push(format!("{}: does not start with its purpose", path.display()));
         }
     }
     complain(faults);
@@ -179,7 +178,7 @@ fn functions_are_short() {
     complain(faults);
 }
 
-/// Returns the text between this opening parenthesis and the one that closes it, and what follows.
+/// The text between this opening parenthesis and its closing one, and the rest.
 fn in_parentheses(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with('(') {
         return None;
@@ -196,7 +195,8 @@ fn in_parentheses(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Reports whether a statement gives several names to as many expressions, which two statements say better. A swap is none.
+/// Whether a statement binds several names to as many expressions; two statements are clearer. A
+/// swap does not count.
 fn pairs_facts(statement: &str) -> bool {
     let Some((names, rest)) = statement.strip_prefix("let ").and_then(in_parentheses) else {
         return false;
@@ -211,8 +211,8 @@ fn pairs_facts(statement: &str) -> bool {
     rest.starts_with(';') && values.contains(',') && sorted(names) != sorted(values)
 }
 
-/// Reports whether a line of a signature takes a tuple apart in its parameters. Closures may: iterators give them tuples; and
-/// tests, which pass on what a request gave back.
+/// Whether a line of a signature destructures a tuple in its parameters. Closures may, as iterators
+/// pass tuples to them, and so may tests, which pass on responses.
 fn takes_tuples_apart(line: &str) -> bool {
     let bare = line.trim_start();
     let is_closure = line.contains('|') || bare.starts_with("let ") || bare.starts_with("for ");
@@ -229,7 +229,7 @@ fn takes_tuples_apart(line: &str) -> bool {
 }
 
 #[test]
-fn each_let_and_each_parameter_says_one_thing() {
+fn lets_and_parameters_do_not_pack_tuples() {
     assert!(pairs_facts("let (a, b) = (x(1), y);"));
     assert!(!pairs_facts("let (a, b) = (b, a);") && !pairs_facts("let (a, b) = pair(x, y);"));
     assert!(takes_tuples_apart("    (asr, tts): (Arc<dyn Asr>, Arc<dyn Tts>),"));
@@ -252,15 +252,16 @@ fn each_let_and_each_parameter_says_one_thing() {
 }
 
 #[test]
-fn unmaintained_crates_are_known_to_one_file_each() {
-    // The maintenance of these crates has slowed down: behind one file each can be replaced in a day. Decision 0005.
+fn unmaintained_crates_are_used_in_one_file_each() {
+    // The maintenance of these crates has slowed down: if one file uses each, it can be replaced in
+    // a day. Decision 0005.
     let homes = [
         ("actix_web_actors", "crates/socket/src/lib.rs"),
         ("audiopus", "crates/audio/src/opus.rs"),
         ("webrtc_vad", "crates/audio/src/voice_detector.rs"),
         ("sonora_aec3", "crates/audio/src/echo_canceller.rs"),
     ];
-    // What the codecs cost alone is measured without our code around them.
+    // This benchmark measures the codecs without our code around them.
     let measured_bare = ("actors/benches/hot/floor.rs", ["audiopus", "webrtc_vad"]);
     let mut faults = Vec::new();
     for (path, text) in files(&["rs"]) {
@@ -277,7 +278,7 @@ fn unmaintained_crates_are_known_to_one_file_each() {
 }
 
 #[test]
-fn folders_keep_to_their_own() {
+fn folders_do_not_use_what_belongs_elsewhere() {
     let rules: [(&str, &[&str]); 4] = [
         ("proto/src", &["tokio", "actix", "tracing", "SystemTime", "Instant"]),
         ("crates/dialogue/src", &["actix", "audiopus", "reqwest", "sqlx"]),
@@ -291,7 +292,7 @@ fn folders_keep_to_their_own() {
             for (number, line) in code.enumerate() {
                 let Some(word) = banned.iter().find(|w| line.contains(**w)) else { continue };
                 faults.push(format!(
-                    "{}: `{word}` has no place in {folder} (code line {number})",
+                    "{}: `{word}` does not belong in {folder} (code line {number})",
                     path.display()
                 ));
             }
@@ -301,7 +302,7 @@ fn folders_keep_to_their_own() {
 }
 
 #[test]
-fn modules_of_tests_are_called_tests() {
+fn test_modules_are_named_tests() {
     let mut faults = Vec::new();
     for (path, text) in files(&["rs"]) {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -317,8 +318,8 @@ fn modules_of_tests_are_called_tests() {
 }
 
 #[test]
-fn crates_are_made_of_their_own_files() {
-    // Cargo keeps any other file by the place of the checkout, and builds the crate again in each new one.
+fn crates_include_only_their_own_files() {
+    // Cargo tracks any other file by its absolute path, and rebuilds the crate in each new checkout.
     let mut faults = Vec::new();
     for (path, text) in files(&["rs"]) {
         let folder = path.parent().unwrap();
@@ -337,15 +338,15 @@ fn crates_are_made_of_their_own_files() {
 }
 
 #[test]
-fn nothing_is_left_over_and_nothing_names_a_machine() {
-    // Put together here, so that this file does not find itself.
+fn no_leftovers_and_no_paths_of_a_machine() {
+    // Assembled here, so that this file does not match itself.
     let banned: Vec<String> = [
         ["TO", "DO"],
         ["FIX", "ME"],
         ["XX", "X"],
         ["to", "do!("],
         ["unimpl", "emented!("],
-        // Checkouts share what is built: no folder of one is compiled into it.
+        // Checkouts share their builds: no folder of a checkout may be compiled in.
         ["env!(\"CARGO_MANIF", "EST_DIR"],
         ["/ro", "ot/"],
         ["/wo", "rk/"],
@@ -369,7 +370,7 @@ fn nothing_is_left_over_and_nothing_names_a_machine() {
     complain(faults);
 }
 
-/// The words of a name, in lower case: of a path, of `snake_case` and of `CamelCase`.
+/// The words of a name in lower case: of a path, of `snake_case` or of `CamelCase`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for c in name.chars() {
@@ -383,7 +384,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The type that begins in this line, if one does.
+/// The type that this line declares, if any.
 fn declared(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = match line.strip_prefix("pub") {
@@ -401,13 +402,13 @@ fn names_are_no_metaphors() {
     let mut faults = Vec::new();
     for (path, text) in files(&["rs"]) {
         if let Some(word) = banned(&path.to_string_lossy()) {
-            faults.push(format!("{}: a file is not called `{word}`", path.display()));
+            faults.push(format!("{}: `{word}` is banned in file names", path.display()));
         }
         for (number, line) in text.lines().enumerate() {
             let Some(name) = declared(line) else { continue };
             if let Some(word) = banned(name) {
                 let place = format!("{}:{}", path.display(), number + 1);
-                faults.push(format!("{place}: `{name}`: a type is not called `{word}`"));
+                faults.push(format!("{place}: `{name}`: `{word}` is banned in type names"));
             }
         }
     }
@@ -415,7 +416,7 @@ fn names_are_no_metaphors() {
 }
 
 #[test]
-fn names_are_taken_apart() {
+fn names_are_split_into_words() {
     assert_eq!(words("src/text_output.rs"), ["src", "text", "output", "rs"]);
     assert_eq!(words("ToolClient"), ["", "tool", "client"]);
     assert_eq!(declared("    pub(super) struct Guest<T> {"), Some("Guest"));
@@ -423,8 +424,7 @@ fn names_are_taken_apart() {
     assert_eq!(declared("let kind = 1;"), None);
 }
 
-/// What is wrong with this piece of code in a text, where it names a file of ours: as `FILE`, or as
-/// `FILE:FUNCTION`.
+/// The error in a piece of code in a document that names a file of ours, as `FILE` or as `FILE:FUNCTION`.
 fn wrong_name(code: &str) -> Option<String> {
     let (path, function) = match code.split_once(':') {
         Some((path, function)) => (path, Some(function)),
@@ -444,17 +444,17 @@ fn wrong_name(code: &str) -> Option<String> {
     (!there).then(|| format!("{path} has no function {function}"))
 }
 
-/// The link's file is not there. Links to other places are not looked at.
+/// Whether the file of a link is missing. Other links are not checked.
 fn is_dead(link: &str, folder: &Path) -> bool {
     let file = link.split('#').next().unwrap_or_default();
     !file.is_empty() && !file.contains("://") && !root().join(folder).join(file).exists()
 }
 
 #[test]
-fn papers_name_what_is_there() {
+fn documents_name_existing_files_and_functions() {
     let mut faults = Vec::new();
     for (path, text) in files(&["md"]) {
-        // What was released keeps the names of then.
+        // The changelog of a release has the names of its time.
         if path == Path::new("CHANGELOG.md") {
             continue;
         }
@@ -486,7 +486,7 @@ fn papers_name_what_is_there() {
 }
 
 #[test]
-fn the_map_is_short_and_the_papers_are_there() {
+fn required_documents_exist_and_are_short() {
     for name in [
         "README.md",
         "ARCHITECTURE.md",

@@ -1,11 +1,11 @@
-//! What stands in the top folder: the product's own files and folders, and nothing that a tool left
-//! there. Not for what is in the folders.
+//! Content of the top folder: the product's own files and folders, and nothing that a tool left
+//! behind. Not for the content of the folders.
 
 use std::process::Command;
 
 use super::root;
 
-/// Everything that may stand there, but for papers (`*.md`).
+/// All permitted entries, except documents (`*.md`).
 const ENTRIES: [&str; 25] = [
     ".ci",
     ".clippy.toml",
@@ -35,10 +35,10 @@ const ENTRIES: [&str; 25] = [
 ];
 
 #[test]
-fn nothing_is_left_in_the_top_folder() {
+fn the_top_folder_has_no_leftovers() {
     let listing = Command::new("git").args(["ls-files"]).current_dir(root()).output();
     let Some(listing) = listing.ok().filter(|listing| listing.status.success()) else {
-        return eprintln!("skipped: this is no checkout of git");
+        return eprintln!("skipped: not a git checkout");
     };
     let files = String::from_utf8(listing.stdout).unwrap();
     let strange: Vec<&str> = files

@@ -1,4 +1,4 @@
-//! What is made anew for a connection, an utterance, a turn or a sentence. Not for its use.
+//! Objects that are created per connection, utterance, turn or sentence. Not for their use.
 
 use hearken_audio::opus::{Decoder, Encoder};
 use hearken_audio::resample::Resampler;

@@ -1,4 +1,4 @@
-//! From a synthesiser's samples to a device's frames. Not for making the samples.
+//! From a synthesiser's samples to a device's frames. Not for producing the samples.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use hearken_proto::device::{AudioPacket, Framing};
 
 use crate::{Round, SPEECH, floor, speaking, synthesised};
 
-/// 60 ms each, as a synthesiser of 22,050 Hz gives them.
+/// Returns pieces of 60 ms from a synthesiser of 22,050 Hz.
 pub(crate) fn pieces() -> Vec<Vec<i16>> {
     synthesised(22_050).chunks_exact(1_323).map(<[i16]>::to_vec).collect()
 }

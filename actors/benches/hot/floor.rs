@@ -1,5 +1,5 @@
-//! The floor: libopus and libfvad called bare, on the sound that the server's own paths get. The
-//! only bench that knows `audiopus` and `webrtc_vad`. Not for our own code.
+//! The floor: libopus and libfvad called directly, on the same sound as the server's own paths. The
+//! only bench that uses `audiopus` and `webrtc_vad`. Not for our own code.
 
 use audiopus::coder::{Decoder, Encoder};
 use audiopus::{Application, Bitrate, Channels, SampleRate, Signal};
@@ -12,7 +12,7 @@ use crate::{Round, SPEECH, speaking, synthesised};
 
 const MAX_DECODED: usize = 1_920;
 
-/// The floor of the uplink.
+/// Floor of the uplink.
 pub(crate) struct Hearing {
     decoder: Decoder,
     vad: Vad,
@@ -31,7 +31,7 @@ impl Hearing {
         self.decoder.decode(Some(packet), &mut self.sound[..], false).unwrap()
     }
 
-    /// One packet decoded, and each 20 ms of it judged.
+    /// Decodes one packet and classifies each 20 ms of it.
     pub(crate) fn packet(&mut self, packet: &[u8]) -> usize {
         let samples = self.decode(packet);
         let frames = self.sound[..samples].chunks_exact(320);
@@ -39,7 +39,7 @@ impl Hearing {
     }
 }
 
-/// The floor of the downlink.
+/// Floor of the downlink.
 pub(crate) struct Speaking {
     encoder: Encoder,
     packet: [u8; 4_000],
@@ -61,7 +61,7 @@ impl Speaking {
     }
 }
 
-/// Frames of 60 ms at 24 kHz.
+/// Returns frames of 60 ms at 24 kHz.
 pub(crate) fn frames() -> Vec<Vec<i16>> {
     synthesised(24_000).chunks_exact(1_440).map(<[i16]>::to_vec).collect()
 }

@@ -1,7 +1,7 @@
-//! What each step of the hot paths costs: `cargo bench -p hearken-actors --bench hot`. Beside each
-//! step stands the floor, which is what libopus and libfvad alone cost on the same sound; at the
-//! end come the whole paths as multiples of it, measured in turns. Name a bench to run it alone.
-//! Not for sockets, nor for many devices at once.
+//! Cost of each step of the hot paths: `cargo bench -p hearken-actors --bench hot`. Each step is
+//! accompanied by its floor, which is the cost of libopus and libfvad alone on the same sound; at
+//! the end, the complete paths are measured in alternation with their floors and printed as ratios.
+//! Name a bench to run it alone. Not for sockets, nor for many concurrent devices.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for people")]
 
 mod creation;
@@ -18,16 +18,16 @@ use bytes::Bytes;
 use hearken_audio::resample::Resampler;
 use hearken_audio::{SpeakingSettings, sound};
 
-/// Packets differ: so many are measured of each step.
+/// Number of samples per step: packets differ.
 const SAMPLES: u32 = 400;
 
-/// Real speech with its pauses, some of it in noise, and a second of silence behind each.
+/// Real speech with its pauses, some of it in noise, each followed by a second of silence.
 static SPEECH: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     let names = ["en_sorrow_with_pauses", "zh_trade_stalls_noisy", "en_go_forward"];
     names.iter().flat_map(|name| [sound::recorded(name), sound::silence(1_000)].concat()).collect()
 });
 
-/// The same as a synthesiser gives it, at this rate.
+/// Returns the same speech as samples of a synthesiser, at this rate.
 fn synthesised(rate_hz: u32) -> Vec<i16> {
     let mut out = Vec::new();
     let mut resampler = Resampler::new(16_000, rate_hz).unwrap();
@@ -36,12 +36,12 @@ fn synthesised(rate_hz: u32) -> Vec<i16> {
     out
 }
 
-/// What a device is spoken to with by default.
+/// Returns the default settings for speaking.
 fn speaking() -> SpeakingSettings {
     SpeakingSettings::default().for_rate(Some(22_050))
 }
 
-/// Goes through some things again and again.
+/// Endless iterator over some items.
 struct Round<T> {
     things: Vec<T>,
     next: usize,
@@ -60,7 +60,7 @@ impl<T> Round<T> {
 
 fn main() {
     divan::Divan::default().sample_count(SAMPLES).config_with_args().main();
-    // `cargo test` asks for a list of them only, and a bench that was named is wanted alone.
+    // `cargo test` only requests a list of them, and a named bench must run alone.
     if !std::env::args().skip(1).any(|arg| arg != "--bench") {
         ratios::print();
     }

@@ -1,5 +1,5 @@
-//! The whole paths as multiples of their floor, measured in turns, so that a machine that is busy
-//! with something else slows both. Not for single steps.
+//! Complete paths as multiples of their floor, measured in alternation, so that other load on the
+//! machine slows both. Not for single steps.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(crate) fn print() {
     }
 }
 
-/// Times of both, one after the other, again and again.
+/// Measures both functions alternately.
 fn in_turns(
     mut floor: impl FnMut() -> usize,
     mut whole: impl FnMut() -> usize,

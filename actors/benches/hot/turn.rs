@@ -1,5 +1,5 @@
-//! A whole turn of a device on scripted ports, in virtual time: what all actors together cost, from
-//! the first packet of the question to the end of the answer. Not for how long a turn takes.
+//! A complete turn of a device on scripted ports, in virtual time: the total cost of all actors,
+//! from the first packet of the question to the end of the answer. Not for the duration of a turn.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From a device's frames to an utterance's sound. Not for recognising it.
+//! From a device's frames to an utterance's sound. Not for recognition.
 
 use std::time::Duration;
 

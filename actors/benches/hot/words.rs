@@ -1,4 +1,4 @@
-//! What a model writes on its way to the synthesiser, and the JSON of a device. Not for sound.
+//! Text of a model on its way to the synthesiser, and the JSON of a device. Not for sound.
 
 use divan::{Bencher, black_box};
 use hearken_dialogue::Cleaner;
@@ -15,7 +15,7 @@ const CHINESE: &str = "柏林现在是**五点钟**，太阳出来了。你可�
 const HELLO: &str = r#"{"type":"hello","version":1,"features":{"mcp":true},"transport":"websocket","audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}"#;
 const LISTEN: &str = r#"{"session_id":"0b8f9f0e","type":"listen","state":"start","mode":"auto"}"#;
 
-/// 100 characters in the pieces in which models write: words, or one or two Han characters.
+/// Returns 100 characters in the pieces in which models write: words, or one or two Han characters.
 fn deltas(language: &str) -> Vec<String> {
     let text = if language == "zh" { CHINESE } else { ENGLISH };
     let letters: Vec<char> = text.chars().cycle().take(100).collect();

@@ -1,6 +1,7 @@
-//! Recognition of one utterance while it is spoken. In a pause the recogniser finishes: what it gives is a speculative transcript,
-//! which is the transcript if the person has finished, and void if they go on. Where it tells words while it listens, these
-//! are a speculative transcript before it has finished. Not for what becomes of the words.
+//! Recognition of one utterance while it is spoken. In a pause, the recogniser finishes: its result
+//! is a speculative transcript, which becomes the transcript if the person has finished, and is
+//! dropped if they go on. Partial transcripts, if the recogniser sends them, serve as a speculative
+//! transcript before it has finished. Not for the use of the words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,54 +24,53 @@ use crate::utterance_channel::{AudioReceiver, Pause, Piece, Unfinished};
 /// Settings of the recognition of utterances.
 #[derive(Clone)]
 pub struct RecognitionRules {
-    /// When answers are begun early.
+    /// Settings of early answers.
     pub speculation: SpeculationSettings,
-    /// Words after which more is sure to be said.
+    /// Words that indicate an unfinished sentence.
     pub unfinished: Arc<UnfinishedWords>,
-    /// What finds out who speaks, if voices are looked at.
+    /// Speaker recognition, if it is on.
     pub speakers: Option<Arc<SpeakerTracker>>,
 }
 
-/// Most pauses of an utterance in which the recogniser finishes, for each answer that may begin early: in a short one,
-/// the person goes on before it has.
+/// Maximum number of pauses per utterance in which the recogniser finishes, for each early answer:
+/// in a short pause, the person goes on before it has finished.
 const PAUSES_PER_TRY: u32 = 3;
 
-/// Shortest utterance that is recognised. A shorter one holds no word: a press of the button, an
-/// empty recording.
+/// Minimum length of an utterance. Shorter ones contain no words: a press of the button, an empty
+/// recording.
 const MIN_UTTERANCE: Duration = Duration::from_millis(150);
 
 type Outcome = Result<Transcript, ProviderError>;
 
-/// What recognition asks and tells of its turn.
+/// Questions and reports of the recognition about its turn.
 pub(super) trait Listener: Send {
-    /// Reports whether the turn may be answered; it is refused if not.
+    /// Returns whether the turn may be answered; it is refused if not.
     fn may_enter(&self) -> bool;
 
-    /// Reports whether an answer may begin before it is certain that the person has finished. That costs a
-    /// place among the turns that run, until the listener is told that they go on.
+    /// Returns whether an early answer may start. It takes a place among the running turns, until
+    /// the listener gets `None` as speculative transcript.
     fn may_speculate(&self) -> bool;
 
-    /// Receives what the person has said if they have finished, or `None` when they go on after a pause in which they
-    /// might have.
+    /// Receives the words in case the person has finished, or `None` if they go on after a pause.
     fn speculative_transcript(&self, transcript: Option<Transcript>);
 
-    /// Is told that the person has finished.
+    /// Called when the person has finished.
     fn finishes(&self);
 
-    /// Receives who says the words, before they are told.
+    /// Receives the speaker, before the words.
     fn speaker(&self, speaker: Speaker);
 
     /// Receives the words so far, while the person may go on.
     fn partial(&self, words: &str);
 }
 
-/// What finds out whether the words so far are unfinished, and whom to tell.
+/// Words so far, and whether they are unfinished.
 struct WordsSoFar {
     lists: Arc<UnfinishedWords>,
     unfinished: Unfinished,
-    /// Words that were told last.
+    /// Last reported words.
     told: String,
-    /// Words that the stream has told while it listens.
+    /// Last partial transcript of the stream.
     partial: String,
 }
 
@@ -79,12 +79,12 @@ pub(super) struct Recognition<L> {
     asr: Arc<dyn Asr>,
     listener: L,
     words: WordsSoFar,
-    /// What finds out who speaks, and the speech for it.
+    /// Speaker recognition, and the speech for it.
     voice: Option<(Arc<SpeakerTracker>, RecentSpeech)>,
     settings: SpeculationSettings,
     samples: usize,
     stage: Stage,
-    /// Audio that no stream has received, or that may be needed by another one.
+    /// Audio that no stream has received, or that another stream may need.
     kept: Vec<i16>,
     /// Speculative transcripts that may still be sent.
     tries: u32,
@@ -93,12 +93,12 @@ pub(super) struct Recognition<L> {
 }
 
 enum Stage {
-    /// Too little was said until now.
+    /// The utterance is still too short.
     Short,
     Listening(Box<dyn AsrStream>),
     /// The recogniser finishes in a pause.
     Finishing(Pause, BoxFuture<'static, (Outcome, Speaker)>),
-    /// It has finished in a pause.
+    /// The recogniser has finished in a pause.
     Finished(Pause, Outcome),
     Failed(ProviderError),
 }
@@ -120,10 +120,10 @@ impl<L: Listener> Recognition<L> {
         Self { asr, listener, words, voice, settings, samples: 0, stage, kept, tries, pauses }
     }
 
-    /// Streams the utterance to the recogniser while it is spoken, and returns the transcript. An early
-    /// failure of the recogniser is returned only when the person has finished, so that no apology
-    /// interrupts them. A refusal by admission control is returned then too, without waiting for the
-    /// transcript.
+    /// Streams the utterance to the recogniser while it is spoken, and returns the transcript. An
+    /// early failure of the recogniser is returned only when the person has finished, so that no
+    /// apology interrupts them. A refusal by admission control is also returned then, without
+    /// waiting for the transcript.
     pub(super) async fn run(
         mut self,
         mut audio: AudioReceiver,
@@ -151,7 +151,8 @@ impl<L: Listener> Recognition<L> {
         self.go_on().await;
         let finishing = match self.stage {
             Stage::Short => return Ok(Transcript::default()),
-            // Admission comes before the transcript: who cannot be served hears so at once. Decision 0018.
+            // Admission comes before the transcript: clients that cannot be served hear so at once.
+            // Decision 0018.
             _ if !self.listener.may_enter() => return Err(RecognitionFailure::Busy),
             Stage::Listening(stream) => finish(stream, self.voice.as_ref()),
             Stage::Finishing(_, finishing) => finishing,
@@ -192,7 +193,7 @@ impl<L: Listener> Recognition<L> {
         }
     }
 
-    /// Tells the words so far.
+    /// Reports the words so far.
     fn tell(&mut self, words: &str) {
         self.words.unfinished.set(self.words.lists.end(words));
         if words != self.words.told {
@@ -201,7 +202,7 @@ impl<L: Listener> Recognition<L> {
         }
     }
 
-    /// Has the recogniser finish in a pause, if an answer may begin early then.
+    /// Has the recogniser finish in a pause, if an early answer may start in it.
     fn pause(&mut self, pause: Pause) {
         let may = |this: &Self| this.may_try_again() && this.listener.may_speculate();
         self.stage = match std::mem::replace(&mut self.stage, Stage::Short) {
@@ -232,13 +233,14 @@ impl<L: Listener> Recognition<L> {
         self.stage = Stage::Finished(pause, outcome);
     }
 
-    /// Tells what the person has said if they have finished.
+    /// Reports the words in case the person has finished.
     fn speculative_transcript(&mut self, text: String) {
         self.tries = self.tries.saturating_sub(1);
         self.listener.speculative_transcript(Some(Transcript { text }));
     }
 
-    /// If the person has gone on after a pause, drops the speculative transcript, and gives all audio until now to another stream.
+    /// If the person has gone on after a pause, drops the speculative transcript, and sends all
+    /// audio until now to another stream.
     async fn go_on(&mut self) {
         let (Stage::Finishing(pause, _) | Stage::Finished(pause, _)) = &self.stage else { return };
         if pause.lasts() {
@@ -248,7 +250,7 @@ impl<L: Listener> Recognition<L> {
         self.open().await;
     }
 
-    /// Opens a stream, and gives it the audio until now.
+    /// Opens a stream, and sends it the audio until now.
     async fn open(&mut self) {
         self.words.partial.clear();
         let opened = async {
@@ -259,7 +261,8 @@ impl<L: Listener> Recognition<L> {
         self.stage = opened.await.map_or_else(Stage::Failed, Stage::Listening);
     }
 
-    /// Reports whether a speculative transcript may be made in a pause from now on; the audio is kept until then.
+    /// Returns true if a later pause may produce a speculative transcript; until then, the audio is
+    /// stored.
     fn may_try_again(&self) -> bool {
         self.tries.min(self.pauses) > 0 && self.length() <= self.settings.max_speech
     }
@@ -273,7 +276,7 @@ impl<L: Listener> Recognition<L> {
     }
 }
 
-/// Has the recogniser finish, and finds out who speaks meanwhile.
+/// Has the recogniser finish, and identifies the speaker meanwhile.
 fn finish(
     stream: Box<dyn AsrStream>,
     voice: Option<&(Arc<SpeakerTracker>, RecentSpeech)>,
@@ -283,6 +286,7 @@ fn finish(
     };
     let tracker = Arc::clone(tracker);
     let speech = recent.to_vec();
-    // Both work at once: an answer waits for the voice only where that takes longer than the words. Decision 0067.
+    // Both work concurrently: an answer waits for speaker recognition only if that takes longer
+    // than the words. Decision 0067.
     async move { futures_util::join!(stream.finish(), tracker.identify(speech)) }.boxed()
 }

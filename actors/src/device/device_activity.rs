@@ -1,4 +1,4 @@
-//! Activity of a connected device, as the metrics count it. Not for deciding anything.
+//! Activity of a connected device, for metrics. Not for decisions.
 
 use hearken_dialogue::metrics::{DeviceActivity, actor_metrics};
 

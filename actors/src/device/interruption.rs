@@ -1,5 +1,5 @@
-//! Voice while a reply is played, in realtime mode: the reply is paused, and ends or goes on when it is known what was said.
-//! Not for what words mean: that is `crate::interruption`.
+//! Interruptions in realtime mode: voice pauses a reply, which ends or resumes when the words are
+//! known. Not for the meaning of words: that is `crate::interruption`.
 
 use actix::{AsyncContext as _, Handler};
 use hearken_dialogue::metrics::actor_metrics;
@@ -18,12 +18,13 @@ use crate::messages::{Interrupted, PlaybackStep};
 
 type Ctx = SocketContext<DeviceActor>;
 
-/// Maximum number of utterances over a reply that are not understood yet: with one more, the reply ends.
+/// Maximum number of utterances over a reply that are not understood yet; a further one ends the
+/// reply.
 const MAX_INTERRUPTIONS: usize = 8;
 
 impl DeviceActor {
-    /// Pauses the reply that is spoken because the person speaks, until it is known what they say. Returns the turn of
-    /// their utterance where that is not to be waited for: then the reply ends.
+    /// Pauses the reply because the person speaks, until their words are known. Returns the turn of
+    /// their utterance if the reply cannot be paused; then it ends.
     pub(super) fn pause(&mut self, turn: Turn) -> Option<Turn> {
         let realtime = self.state.mode == Some(ListenMode::Realtime);
         let may_pause = realtime && self.pauses() && !self.state.leaving;
@@ -32,28 +33,29 @@ impl DeviceActor {
         let Some(live) = self.live.as_mut().filter(is_spoken).filter(|_| may_pause) else {
             return Some(turn);
         };
-        // A reply is paused before it is ended: otherwise each cough and each "mm-hmm" ends it, and people have to ask
-        // again. Decision 0063.
+        // Replies are paused before they end: otherwise each cough and each "mm-hmm" would end a
+        // reply, and people would have to ask again. Decision 0063.
         if !live.turn.playback_now().paused {
             tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), "paused the reply");
             live.turn.trace().event(TraceEvent::Interrupted);
             live.turn.pause_playback();
         }
-        // Who ends the reply needs its place: the last of the utterances is the one that is answered, with the words of
-        // those before it.
+        // An utterance that ends the reply needs its permit. The last utterance gets it: that one
+        // is answered, with the words of the earlier ones.
         turn.take_permit(live.interruptions.last().map_or(&live.turn, |before| &before.turn));
         live.interruptions.push(Interruption { turn, heard_at: None, late: false });
         None
     }
 
-    /// Notes the end of an utterance that interrupts a reply. If nothing is known of it in time, the reply goes on.
+    /// Records the end of an utterance that interrupts a reply. If its words are not known in time,
+    /// the reply resumes.
     pub(super) fn interruption_spoken(&mut self, turn: TurnId, ctx: &mut Ctx) {
         let Some(interruption) = self.interruption(turn) else { return };
         interruption.heard_at = Some(Instant::now());
         ctx.run_later(self.rules.interruption.resume_after, move |act, _| {
             let _in = act.span.clone().entered();
             let Some(interruption) = act.interruption(turn) else { return };
-            // A late utterance stays in the list: its words still end the reply when they come.
+            // A late utterance stays in the list: its words still end the reply when they arrive.
             interruption.late = true;
             if act.resume() {
                 actor_metrics().turn_taking.interruptions.late.increment(1);
@@ -61,7 +63,7 @@ impl DeviceActor {
         });
     }
 
-    /// Reports whether the utterance of this turn interrupts a reply, and is still spoken.
+    /// Returns true if the utterance of this turn interrupts a reply, and is still spoken.
     pub(super) fn interrupts(&self, turn: TurnId) -> bool {
         let mut interruptions = self.live.iter().flat_map(|live| &live.interruptions);
         interruptions.any(|i| i.turn.id == turn && i.heard_at.is_none())
@@ -71,7 +73,7 @@ impl DeviceActor {
         self.live.as_mut()?.interruptions.iter_mut().find(|i| i.turn.id == turn)
     }
 
-    /// Returns whether voice pauses the reply: as its role says, or as is configured.
+    /// Returns whether voice pauses the reply, according to the role or the configuration.
     fn pauses(&self) -> bool {
         match (self.rules.role)().and_then(|role| role.interruption) {
             Some(manner) => manner == InterruptionManner::Pause,
@@ -79,8 +81,8 @@ impl DeviceActor {
         }
     }
 
-    /// Lets a paused reply go on with the first sentence that was not heard, unless another utterance over it is still
-    /// waited for. Returns false if it does not.
+    /// Resumes a paused reply at the first sentence that was not fully heard, unless another
+    /// utterance over it is still pending. Returns false if it does not.
     fn resume(&mut self) -> bool {
         let Some(live) = self.live.as_ref().filter(|l| l.turn.playback_now().paused) else {
             return false;
@@ -88,17 +90,19 @@ impl DeviceActor {
         if live.interruptions.iter().any(|interruption| !interruption.late) {
             return false;
         }
-        // The sentence is sent again from its beginning: the device may have dropped what it had of it. Decision 0063.
+        // The sentence is sent again from its start: the device may have dropped the packets that
+        // it had. Decision 0063.
         let from = live.heard().whole;
         tracing::debug!(turn = %live.turn.id, trace = live.turn.trace().log_id(), from, "the reply goes on");
         live.turn.trace().event(TraceEvent::Resumed);
         live.turn.resume_playback(from);
-        // If its place was taken meanwhile, it is one turn above the limit.
+        // If another turn took its permit meanwhile, the limit is exceeded by one turn.
         live.turn.acquire_permit(&self.rules.admission);
         true
     }
 
-    /// Drops an utterance that is not answered, and lets the reply go on. Returns false if it interrupts none.
+    /// Drops an utterance that is not answered, and resumes the reply. Returns false if it
+    /// interrupts none.
     pub(super) fn dismiss(&mut self, turn: TurnId) -> bool {
         let Some(live) = &mut self.live else { return false };
         let Some(at) = live.interruptions.iter().position(|i| i.turn.id == turn) else {
@@ -110,8 +114,8 @@ impl DeviceActor {
         true
     }
 
-    /// Makes the last of the utterances that have interrupted a reply the live turn, since the reply is over. The words
-    /// of those before it are answered together with its own.
+    /// Makes the last of the utterances that interrupted a reply the live turn, because the reply
+    /// is over. The words of the earlier ones are answered together with its own.
     pub(super) fn listen_to(&mut self, mut interruptions: Vec<Interruption>) {
         let Some(Interruption { turn, heard_at, .. }) = interruptions.pop() else { return };
         interruptions.iter().for_each(|before| before.turn.mark_continued());
@@ -119,7 +123,8 @@ impl DeviceActor {
         self.live = Some(LiveTurn { heard_at, ..self.live_turn(turn, hearing) });
     }
 
-    /// Ends the reply that an utterance interrupts, or lets it go on. Returns true if the utterance is to be answered.
+    /// Ends the reply that an utterance interrupts, or resumes it. Returns true if the utterance
+    /// must be answered.
     fn decide(&mut self, turn: &Turn, input: &TurnInput, ctx: &mut Ctx) -> bool {
         let outcomes = &actor_metrics().turn_taking.interruptions;
         let asked = self.live.as_ref().is_some_and(LiveTurn::awaits_answer);
@@ -135,11 +140,12 @@ impl DeviceActor {
                 return false;
             }
             (Meaning::Stop, TurnInput::Words(text)) => {
-                // Later utterances are taken out before the cut, which ends all that it finds: what was said after the
-                // stop word is still answered.
+                // Later utterances are removed before the cut, which would end them, too: words
+                // after the stop word are still answered.
                 let later = self.take_interruptions(|i| i.turn.id > turn.id);
                 self.cut(ctx);
-                // The session begins no turn for stop words, so nobody else sends their transcript.
+                // The session starts no turn for stop words, so nothing else sends their
+                // transcript.
                 self.send(&Downlink::Stt { text: text.clone() }, ctx);
                 self.listen_to(later);
                 outcomes.stopped.increment(1);
@@ -147,8 +153,8 @@ impl DeviceActor {
             }
             _ => {}
         }
-        // The utterance becomes the live turn before the session begins it: a device is sent the transcript of its live
-        // turn.
+        // The utterance becomes the live turn before the session starts it: a device is sent only
+        // the transcript of its live turn.
         let interruptions = self.take_interruptions(|_| true);
         self.interrupt_live_turn(ctx);
         self.listen_to(interruptions);
@@ -156,7 +162,8 @@ impl DeviceActor {
         true
     }
 
-    /// Takes the first of the utterances over the reply that fits, and all behind it, so that they outlive it.
+    /// Takes the first matching utterance over the reply, and all later ones, so that they outlive
+    /// the reply.
     fn take_interruptions(&mut self, from: impl Fn(&Interruption) -> bool) -> Vec<Interruption> {
         let Some(live) = &mut self.live else { return Vec::new() };
         let at = live.interruptions.iter().position(from).unwrap_or(live.interruptions.len());
@@ -165,9 +172,11 @@ impl DeviceActor {
 }
 
 impl LiveTurn {
-    /// Reports whether a step of its playback is carried out. What was on its way when the person spoke is not.
+    /// Returns true if a step of its playback must be carried out. Steps that were on their way
+    /// during a pause are not.
     pub(super) fn takes(&mut self, step: &PlaybackStep) -> bool {
-        // The steps share one queue: whatever comes before `Resumed` left before pacing knew of the pause.
+        // The steps share one queue: those before `Resumed` were sent before pacing knew of the
+        // pause.
         if let PlaybackStep::Resumed { count, .. } = step {
             self.resumed = *count;
         }
@@ -177,7 +186,8 @@ impl LiveTurn {
         plays || *step == PlaybackStep::Stop
     }
 
-    /// Reports whether a backchannel would be an answer: to a question, or to a reply that is nearly over.
+    /// Returns true if a backchannel would be an answer: to a question, or to a reply that is
+    /// nearly over.
     fn awaits_answer(&self) -> bool {
         let progress = *self.turn.progress().borrow();
         let left = progress
@@ -199,7 +209,7 @@ impl Handler<Interrupted> for DeviceActor {
         let answered = if interrupts {
             self.decide(&turn, &input, ctx)
         } else {
-            // The reply has ended by itself meanwhile, and the person may have spoken again.
+            // The reply has ended meanwhile, and the person may have spoken again.
             let is_live = self.live.as_ref().is_some_and(|live| live.turn.id == turn.id);
             is_live || turn.is_continued()
         };

@@ -13,14 +13,14 @@ use hearken_socket::SocketContext;
 use super::DeviceActor;
 use crate::messages::DeviceOrder;
 
-/// Most messages to be spoken that wait for the end of a turn.
+/// Maximum number of messages that wait to be spoken at the end of a turn.
 const MAX_TO_SAY: usize = 8;
 
 type Ctx = SocketContext<DeviceActor>;
 
 impl DeviceActor {
-    /// Registers the connection under its device's id; an earlier connection of the same device is
-    /// replaced.
+    /// Registers the connection under its device's id, replacing an earlier connection of the same
+    /// device.
     pub(super) fn register(&mut self, tools: Option<Arc<dyn ToolSource>>, ctx: &mut Ctx) {
         let device_id = self.connection.device_id.clone();
         let session_id = self.session_id.clone();
@@ -44,7 +44,7 @@ impl DeviceActor {
         }
     }
 
-    /// Sends a message to the device, or drops it: a device takes no message before its hello.
+    /// Sends a message to the device, or drops it: a device accepts no messages before its hello.
     fn pass_on(&mut self, message: &Downlink, ctx: &mut Ctx) {
         if self.state.greeted {
             self.send(message, ctx);
@@ -65,7 +65,7 @@ impl DeviceActor {
     }
 
     /// Speaks the notice of the connection, if it has one: when the device first listens, and again
-    /// each time that a person asks. Returns true if it has one: then nothing else is to be done.
+    /// each time that a person asks. Returns true if it has one; then the caller does nothing else.
     pub(super) fn say_notice(&mut self, asked: bool) -> bool {
         let Some(notice) = self.connection.notice.clone() else { return false };
         if (asked || !self.state.notice_given) && self.live.is_none() {

@@ -30,7 +30,7 @@ impl DeviceActor {
         ctx.text(text);
     }
 
-    /// Begins a turn that did not come from speech.
+    /// Starts a turn that did not come from speech.
     pub(super) fn begin(&mut self, input: TurnInput) {
         let turn = self.turns.next();
         let words = matches!(input, TurnInput::Words(_));
@@ -63,14 +63,15 @@ impl DeviceActor {
         }
     }
 
-    /// Ends the live turn at once, because the person presses the button. A message that was not heard
-    /// yet is spoken after the next turn.
+    /// Ends the live turn at once, because the person presses the button. A message that was not
+    /// heard yet is spoken after the next turn.
     pub(super) fn cut_for_button(&mut self, ctx: &mut Ctx) {
         self.requeue_unheard_message();
         self.cut(ctx);
     }
 
-    /// Puts the message of the live turn, if it has one that was not heard yet, before the others that wait.
+    /// Puts the message of the live turn, if it has one that was not heard yet, before the other
+    /// pending ones.
     fn requeue_unheard_message(&mut self) {
         let unheard = self.live.as_mut().filter(|live| live.is_unheard());
         if let Some(message) = unheard.and_then(|live| live.message.take()) {
@@ -94,9 +95,9 @@ impl DeviceActor {
         live.speaking
     }
 
-    /// Ends the live turn because the person speaks (barge-in). An answer that has begun to play is
-    /// cut. Words whose answer has not begun to play will be answered together with the new ones. A
-    /// message that has not begun to play waits again.
+    /// Ends the live turn because the person speaks (barge-in). An answer whose playback has
+    /// started is cut. Words whose answer has not started to play will be answered together with
+    /// the new ones. A message that has not started to play waits again.
     pub(super) fn interrupt_live_turn(&mut self, ctx: &mut Ctx) {
         self.requeue_unheard_message();
         match self.live.take_if(|live| live.is_unheard()) {
@@ -119,7 +120,7 @@ impl DeviceActor {
             self.order(UplinkItem::Speaking(false), ctx);
         }
         let heard = if continued { HeardPart::default() } else { live.heard() };
-        // Nobody has to speak while a reply plays: silence counts from here.
+        // People need not speak while a reply plays: silence counts from here.
         self.state.last_voice = Instant::now();
         self.state.leaving = false;
         if let Some(links) = &self.links {
@@ -138,8 +139,8 @@ impl DeviceActor {
             PlaybackStep::Start => {
                 live.speaking = true;
                 self.send(&Downlink::TtsStart, ctx);
-                // From here on the microphone may hear us: realtime mode listens with a length of voice of its own, and
-                // the others drop what was heard.
+                // From here on the microphone may hear the server's speech: realtime mode uses
+                // another length of voice, and the other modes drop the audio.
                 let open = self.state.mode == Some(ListenMode::Realtime);
                 let item = if open { UplinkItem::Speaking(true) } else { UplinkItem::Forget };
                 self.order(item, ctx);
@@ -158,7 +159,7 @@ impl DeviceActor {
                         actor_metrics().first_audio.record(heard.elapsed());
                     }
                 }
-                // `sent` moves the clock behind this packet, so its own time is read before.
+                // `sent` moves the clock past this packet, so its own time is read before.
                 let plays_at = live.epoch + live.playout.end(now);
                 live.playout.sent(now);
                 live.turn.trace().said_packet(&opus, plays_at, live.playout.packet());
@@ -173,7 +174,7 @@ impl DeviceActor {
                 self.send(&Downlink::SentenceEnd { text }, ctx);
             }
             PlaybackStep::GivenUp => live.playout.given_up(),
-            // This clock measures what was heard, and goes back as the one of pacing does.
+            // This clock measures what was heard, and is rewound like the one of pacing.
             PlaybackStep::Resumed { from, .. } => live.playout.rewind(from, now),
             PlaybackStep::Stop => self.played_out(ctx),
         }
@@ -203,11 +204,12 @@ impl DeviceActor {
         // `ended` resets this.
         let leaves = self.state.leaving;
         self.ended(&live, false, ctx);
-        // An utterance over the last sound is not understood yet: nothing else may begin before it.
+        // An utterance over the last sound is not understood yet: no other turn may start before
+        // it.
         if !live.interruptions.is_empty() {
             return self.listen_to(live.interruptions);
         }
-        // A message that came during the farewell is spoken, and the connection stays open.
+        // A message that arrived during the farewell is spoken, and the connection stays open.
         if leaves && self.state.to_say.is_empty() {
             return self.leave(Fault::Idle, ctx);
         }

@@ -53,13 +53,14 @@ pub struct DeviceConnection {
     pub device_id: DeviceId,
     /// Framing from the handshake's `Protocol-Version`.
     pub framing: Framing,
-    /// Version of its firmware, if that is known.
+    /// Version of its firmware, if known.
     pub firmware: Option<Arc<str>>,
     /// Recorder of every frame, if recording is on.
     pub sink: Option<Box<dyn RecordingSink>>,
-    /// Notice to speak instead of a conversation: a device with a notice is not listened to.
+    /// Notice to speak instead of a conversation: the audio of a device with a notice is ignored.
     pub notice: Option<String>,
-    /// True if it may use the tools of the household, and is asked who speaks. One that is not has its own tools only.
+    /// True if the device may use the tools of the household and speaker recognition; otherwise it
+    /// only has its own tools.
     pub household: bool,
     /// Connection slot; released when the actor is dropped.
     pub slot: Option<Slot>,
@@ -90,13 +91,13 @@ impl DeviceConnection {
 pub struct DeviceRules {
     /// Timers and wake words.
     pub device: DeviceSettings,
-    /// Packet format and pace of the downlink.
+    /// Packet format and pacing of the downlink.
     pub speaking: SpeakingSettings,
-    /// Voice while a reply is played.
+    /// Interruption of replies.
     pub interruption: InterruptionSettings,
     /// Lookup of the device's role.
     pub role: CurrentRole,
-    /// True if devices that do not leave their echo to us are guarded against it.
+    /// True if the echo guard is used for devices that do not leave their echo to the server.
     pub guards_echo: bool,
     /// Registry of the connected devices.
     pub device_registry: DeviceRegistry,
@@ -133,15 +134,15 @@ pub(super) struct ConnectionState {
     pub(super) notice_given: bool,
     /// True if the client asked for partial transcripts.
     pub(super) wants_partials: bool,
-    /// Packets that it is sent, if it leaves its echo to us, or may hear them.
+    /// Sent packets, for echo handling on the server.
     pub(super) sent: Option<SentPackets>,
     /// Stamp of the last packet.
     pub(super) last_stamp: u32,
 }
 
 impl ConnectionState {
-    /// Returns the stamp of a packet that plays at this time: milliseconds of the connection. No two packets have the
-    /// same, and none has 0, which means none.
+    /// Returns the stamp of a packet that plays at this time: milliseconds of the connection.
+    /// Stamps are unique and never 0, which means none.
     pub(super) fn stamp(&mut self, plays_at: Instant) -> u32 {
         let time = plays_at.saturating_duration_since(self.since).as_millis();
         let stamp = u32::try_from(time).unwrap_or(u32::MAX);
@@ -166,7 +167,7 @@ pub(super) struct LiveTurn {
     pub(super) asks: bool,
     /// Utterances over it that are not understood yet, oldest first. Each may end it.
     pub(super) interruptions: Vec<Interruption>,
-    /// Number of times that its playback was resumed, as far as steps of it have come.
+    /// Number of resumptions of its playback, according to the steps received.
     pub(super) resumed: u32,
 }
 
@@ -175,11 +176,11 @@ pub(super) struct Interruption {
     pub(super) turn: Turn,
     /// Time at which the person finished speaking.
     pub(super) heard_at: Option<Instant>,
-    /// True once the reply does not wait any longer for what was said.
+    /// True once the reply no longer waits for the words.
     pub(super) late: bool,
 }
 
-/// Text frames of a device since a while began.
+/// Text frames of a device in the current counting interval.
 #[derive(Debug)]
 pub(super) struct TextFrames {
     pub(super) since: Instant,
@@ -199,7 +200,8 @@ impl LiveTurn {
         self.playout.heard(self.epoch.elapsed())
     }
 
-    /// Reports whether nothing of it could be heard until now. Sentences without sound may have been played.
+    /// Returns true if nothing of it could be heard so far. Sentences without sound may have been
+    /// played.
     pub(super) fn is_unheard(&self) -> bool {
         self.heard() == PlayedBack::default() || self.playout.end(Duration::ZERO).is_zero()
     }

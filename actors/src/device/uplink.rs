@@ -21,20 +21,21 @@ use super::state::TextFrames;
 use super::{DeviceActor, LANE_RESERVE};
 use crate::messages::{DeviceToolMessage, UplinkItem};
 
-/// Number of consecutive packets that may be dropped, because the queue is full, before the
+/// Number of consecutive packets that may be dropped because the queue is full, before the
 /// connection is closed.
 const MAX_DROPPED_IN_A_ROW: u32 = 64;
 
 /// Maximum number of text frames in each [`COUNTED_FOR`]. Firmware sends a few for each turn, and
-/// its tools some hundred when it connects.
+/// some hundred with its tools when it connects.
 const MAX_TEXT_FRAMES: u32 = 600;
 const COUNTED_FOR: Duration = Duration::from_secs(10);
 
-/// Most bytes of text frames in each [`COUNTED_FOR`]. Firmware sends some 100 KiB when it connects.
+/// Maximum size of all text frames in each [`COUNTED_FOR`], in bytes. Firmware sends some 100 KiB
+/// when it connects.
 const MAX_TEXT_BYTES: usize = 4 << 20;
 
-/// Largest weight of a text frame, in bytes of memory when parsed: firmware's largest, a page of its
-/// tools, weighs some ten times its 8 KiB.
+/// Maximum weight of a text frame, in bytes of memory when parsed: firmware's largest, a page of
+/// its tools, weighs some ten times its 8 KiB.
 const MAX_MESSAGE_WEIGHT: usize = 1 << 20;
 
 type Ctx = SocketContext<DeviceActor>;
@@ -104,28 +105,30 @@ impl DeviceActor {
         tracing::info!(framing = ?self.connection.framing, uplink = ?hello.audio_params, "hello");
         self.send(&Downlink::Hello(ServerHello { audio_params, mcp: hello.features.mcp }), ctx);
         self.pass_to_host(DeviceToolMessage::Hello(hello.features));
-        // Only this framing tells what was played. Decision 0064.
-        let tells = self.connection.framing == Framing::V2;
-        if hello.features.aec && tells && self.state.sent.is_none() {
+        // Only this framing reports which packets were played. Decision 0064.
+        let reports = self.connection.framing == Framing::V2;
+        if hello.features.aec && reports && self.state.sent.is_none() {
             let sent = self.state.sent.insert(SentPackets::default()).clone();
             self.order(UplinkItem::CancelEcho(sent), ctx);
         }
     }
 
-    /// Passes what the device told of its tools to the host, as far as the device's memory reaches.
+    /// Passes what the device reported about its tools to the host, within the device's memory
+    /// limit.
     fn pass_weighed<T>(
         &self,
-        told: T,
+        reported: T,
         weight: usize,
         message: fn(Reserved<T>) -> DeviceToolMessage,
     ) {
-        match self.memory.keep(told, weight) {
-            Ok(told) => self.pass_to_host(message(told)),
+        match self.memory.keep(reported, weight) {
+            Ok(reported) => self.pass_to_host(message(reported)),
             Err(error) => self.dropped_tool_message(&error),
         }
     }
 
-    /// Passes what the device told of its tools to the host, unless the device receives nothing but a notice.
+    /// Passes a message about the device's tools to the host, unless the device only receives a
+    /// notice.
     fn pass_to_host(&self, said: DeviceToolMessage) {
         if self.connection.notice.is_some() {
             return;
@@ -155,7 +158,7 @@ impl DeviceActor {
         if mode == ListenMode::Manual {
             self.cut_for_button(ctx);
         }
-        // In the other modes its microphone is closed while we speak.
+        // In the other modes its microphone is closed while the server speaks.
         let guarded = realtime && self.rules.guards_echo;
         if guarded && self.state.sent.is_none() {
             let sent = self.state.sent.insert(SentPackets::default()).clone();
@@ -181,17 +184,18 @@ impl DeviceActor {
     }
 
     fn abort(&mut self, ctx: &mut Ctx) {
-        let told = self.cut(ctx);
+        let stopped = self.cut(ctx);
         self.order(UplinkItem::Forget, ctx);
-        if !told {
+        if !stopped {
             self.send(&Downlink::TtsStop, ctx);
         }
     }
 
-    /// Sends a listening order, for which the queue keeps some slots.
+    /// Sends a listening order, for which the queue reserves some slots.
     pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
         self.state.forgets += u64::from(item == UplinkItem::Forget);
-        // Orders travel among the packets: `listen stop` must not overtake the audio before it. Decision 0009.
+        // Orders travel among the packets: `listen stop` must not overtake the audio before it.
+        // Decision 0009.
         let sent = self.links.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());
         if !sent {
             tracing::warn!(
@@ -213,8 +217,8 @@ impl DeviceActor {
         if let Some(sink) = &mut self.connection.sink {
             sink.frame(RecordedFrame::UpAudio(packet.opus.clone()));
         }
-        // In auto mode a device closes its microphone while we speak: audio that it still sends is
-        // our own speech, or was under way when we began.
+        // In auto mode a device closes its microphone while the server speaks: audio that still
+        // arrives is the server's own speech, or was already on its way.
         let deaf = self.state.mode != Some(ListenMode::Realtime)
             && self.live.as_ref().is_some_and(|l| l.speaking);
         if deaf || self.connection.notice.is_some() {

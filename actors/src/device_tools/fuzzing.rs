@@ -1,4 +1,4 @@
-//! Fuzz target: what a device sends as MCP.
+//! Fuzz target: MCP messages of a device.
 
 use hearken_base::paced_log::PacedLog;
 use rmcp::model::{JsonRpcMessage, RequestId};
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{link, repair};
 
-/// Anything is repaired or dropped. An answer to a request of ours reaches it, whatever it says; it
-/// stays of the size of what was sent, and a second repair finds nothing.
+/// Any message is repaired or dropped. An answer to a request of ours is delivered, whatever its
+/// content; its size is bounded by that of the message, and a second repair changes nothing.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if a property is broken.
 pub fn device_answers(bytes: &[u8]) {
     let Ok(message) = serde_json::from_slice::<Value>(bytes) else { return };
     let number = |id: &Value| id.as_i64().or_else(|| id.as_str()?.parse().ok());
@@ -30,7 +30,7 @@ pub fn device_answers(bytes: &[u8]) {
         let Some(repaired) = repair::incoming(message.clone(), base) else { continue };
         let size = repaired.to_string().len();
         assert!(size <= 8 * bytes.len() + 300, "{} bytes became {size}", bytes.len());
-        let again = repair::incoming(repaired, 0).expect("a repaired message is one");
+        let again = repair::incoming(repaired, 0).expect("a repaired message is valid");
         assert_eq!(repair::incoming(again.clone(), 0), Some(again));
     }
 }

@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 
 use crate::messages::DeviceOrder;
 
-/// Maximum number of things kept for a device. Firmware has five at most.
+/// Maximum number of things stored for a device. Firmware has at most five.
 const MAX_THINGS: usize = 64;
 
-/// Maximum number of kept properties of one thing, and maximum length of one name and value
+/// Maximum number of stored properties of one thing, and maximum length of one name and value
 /// together.
 const MAX_PROPERTIES: usize = 64;
 const MAX_VALUE_BYTES: usize = 1024;
@@ -33,7 +33,7 @@ const MAX_TOOLS: usize = 256;
 /// Things of one device; none until the device has listed them.
 pub struct ThingTools {
     device: Recipient<DeviceOrder>,
-    /// Memory that is kept for the device.
+    /// Memory that is used for the device.
     memory: PeerMemory,
     known: Mutex<KnownThings>,
 }
@@ -46,7 +46,7 @@ struct KnownThings {
 }
 
 impl ThingTools {
-    /// Creates an empty source, which keeps what the device reports in `memory`.
+    /// Creates an empty source, which stores what the device reports in `memory`.
     pub fn new(device: Recipient<DeviceOrder>, memory: PeerMemory) -> Self {
         Self { device, memory, known: Mutex::default() }
     }
@@ -55,7 +55,7 @@ impl ThingTools {
         self.known.lock().expect("nothing panics while it holds a device's things")
     }
 
-    /// Forgets the device, because it says hello again or is gone.
+    /// Drops all data of the device, because it says hello again or is gone.
     pub fn forget(&self) {
         *self.known() = KnownThings::default();
     }
@@ -64,8 +64,8 @@ impl ThingTools {
     pub fn note(&self, report: IotReport) {
         let mut known = self.known();
         let described = !report.things.is_empty();
-        let kept = self.keep_report(&mut known, report, described);
-        if let Err(error) = kept {
+        let stored = self.keep_report(&mut known, report, described);
+        if let Err(error) = stored {
             tracing::warn!(%error, things = known.things.len(), "left out things of the device");
         }
         if described {
@@ -73,7 +73,7 @@ impl ThingTools {
         }
     }
 
-    /// Keeps a report as far as the device's memory reaches.
+    /// Stores a report, within the device's memory limit.
     fn keep_report(
         &self,
         known: &mut KnownThings,
@@ -100,7 +100,7 @@ impl ThingTools {
             let tools = within_limits(SOURCE, tools);
             let weighs: usize = tools.iter().map(tool_weight).sum();
             known.tools = None;
-            // An offer is built of it.
+            // An offer is built from the list, so its weight counts twice.
             known.tools = Some(self.memory.keep(tools.into(), 2 * weighs)?);
         }
         Ok(())
@@ -130,14 +130,14 @@ impl ThingTools {
 }
 
 /// Merges reported properties into the stored ones, within the limits.
-fn merged(mut kept: Map<String, Value>, told: Map<String, Value>) -> Map<String, Value> {
-    for (property, value) in told {
-        let room = kept.len() < MAX_PROPERTIES || kept.contains_key(&property);
+fn merged(mut stored: Map<String, Value>, reported: Map<String, Value>) -> Map<String, Value> {
+    for (property, value) in reported {
+        let room = stored.len() < MAX_PROPERTIES || stored.contains_key(&property);
         if room && property.len() + value.to_string().len() <= MAX_VALUE_BYTES {
-            kept.insert(property, value);
+            stored.insert(property, value);
         }
     }
-    kept
+    stored
 }
 
 /// Prefix of the names of tools that read a property.
@@ -200,7 +200,7 @@ impl ToolSource for ThingTools {
         self.known().tools.as_ref().map(|tools| Arc::clone(tools)).unwrap_or_default()
     }
 
-    /// Sends the order. The device does not report whether it carried it out.
+    /// Sends the order. The device does not report whether it executed it.
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let outcome = self.meaning(&call).and_then(|meaning| match meaning {
             Meaning::Received(value) => Ok(ToolOutput::text(value)),
@@ -224,18 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_a_device_tells_without_end_only_so_much_is_kept() {
-        let mut kept = Map::new();
-        let mut tell = |property: &str, value: Value| {
-            let told = Map::from_iter([(property.to_owned(), value)]);
-            kept = merged(std::mem::take(&mut kept), told);
-            kept.clone()
+    fn the_stored_properties_of_a_thing_are_limited() {
+        let mut stored = Map::new();
+        let mut report = |property: &str, value: Value| {
+            let reported = Map::from_iter([(property.to_owned(), value)]);
+            stored = merged(std::mem::take(&mut stored), reported);
+            stored.clone()
         };
         for n in 0..10 * MAX_PROPERTIES {
-            tell(&format!("p{n}"), json!(n));
+            report(&format!("p{n}"), json!(n));
         }
-        assert_eq!(tell("p0", json!(7)).len(), MAX_PROPERTIES);
-        let kept = tell("p0", json!("x".repeat(MAX_VALUE_BYTES)));
-        assert_eq!(kept["p0"], 7, "one that is too long changes nothing");
+        assert_eq!(report("p0", json!(7)).len(), MAX_PROPERTIES);
+        let stored = report("p0", json!("x".repeat(MAX_VALUE_BYTES)));
+        assert_eq!(stored["p0"], 7, "a value that is too long changes nothing");
     }
 }

@@ -24,7 +24,7 @@ use crate::messages::DeviceOrder;
 /// Capacity of the queue of messages from a device. When it is full, the newest is dropped.
 pub const INBOUND: usize = 32;
 
-/// Most requests of which is known that they wait.
+/// Maximum number of pending requests that are tracked.
 const MAX_WAITING: usize = 64;
 
 /// Error: the socket did not accept a message.
@@ -33,7 +33,7 @@ pub enum LinkError {
     /// The connection has ended.
     #[error("the device is disconnected")]
     Gone,
-    /// The connection has not carried out the earlier orders.
+    /// The connection has not executed earlier orders yet.
     #[error("the device has too many orders waiting")]
     Busy,
 }
@@ -49,11 +49,11 @@ pub struct DeviceLink {
     next_id: Arc<AtomicI64>,
     base: i64,
     extras: Extras,
-    /// Message that the device sent before there was a link.
+    /// Message that the device sent before the link existed.
     first: Option<Reserved<Value>>,
     /// Messages of a batch, the last first.
     read: Vec<RxJsonRpcMessage<RoleClient>>,
-    /// Ids of the requests that wait for an answer, as rmcp counts them.
+    /// Ids of pending requests, as rmcp counts them.
     waiting: Vec<i64>,
     warnings: PacedLog,
 }
@@ -87,8 +87,8 @@ impl DeviceLink {
         Self { first, ..self }
     }
 
-    /// Sends a request without waiting for its answer. Only for a link that is not in use
-    /// otherwise.
+    /// Sends a request without waiting for its answer. Only for a link that is not otherwise in
+    /// use.
     ///
     /// # Errors
     /// Returns an error if the socket did not accept the request.
@@ -110,7 +110,7 @@ impl DeviceLink {
 }
 
 impl DeviceLink {
-    /// Notes which requests wait.
+    /// Tracks pending requests.
     fn note(&mut self, sent: &TxJsonRpcMessage<RoleClient>) {
         match sent {
             JsonRpcMessage::Request(request) => {
@@ -134,7 +134,7 @@ impl DeviceLink {
         self.waiting.retain(|id| answered != Some(&RequestId::Number(*id)));
     }
 
-    /// Reads one message. An answer without an id is that to the only request that waits.
+    /// Reads one message. An answer without an id counts as the answer to the only pending request.
     fn read_one(&mut self, mut message: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
         if let [only] = self.waiting[..]
             && repair::is_unaddressed(&message)
@@ -153,7 +153,7 @@ impl DeviceLink {
     }
 }
 
-/// Parses a device's message for rmcp. `None` if it answers nothing since `base`.
+/// Parses a device's message for rmcp. `None` if it answers no request since `base`.
 pub(super) fn read(
     message: Value,
     base: i64,

@@ -1,6 +1,6 @@
 //! Repairs JSON-RPC messages between real devices and rmcp, in both directions. Pure functions from
-//! JSON to JSON. Each repair names who needs it. Firmware means 78/xiaozhi-esp32; the other device
-//! is PyPI's xiaozhi-sdk.
+//! JSON to JSON. Each repair names the program that needs it. Firmware means 78/xiaozhi-esp32; the
+//! other device is PyPI's xiaozhi-sdk.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ const NO_CODE: i64 = -32_603;
 
 /// Maximum number of messages in one payload.
 const MAX_BATCH: usize = 100;
-/// Largest weight of a payload or of a page's schemas that are written as text, in bytes of memory when parsed: that of the frame
-/// does not count them.
+/// Maximum weight of a payload or of a page's schemas that are written as text, in bytes of memory
+/// when parsed: the weight of the frame does not include them.
 const MAX_TEXT_WEIGHT: usize = 1 << 20;
 
 /// Extra content of messages to devices, beyond rmcp's own.
@@ -27,7 +27,7 @@ const MAX_TEXT_WEIGHT: usize = 1 << 20;
 pub struct Extras {
     /// Creates the camera endpoint for each introduction: its token is short-lived.
     pub vision: Option<Arc<dyn Fn() -> Vision + Send + Sync>>,
-    /// Set if tools meant for people are wanted too.
+    /// True if tools that are meant for people are requested, too.
     pub user_tools: bool,
     /// Identity in the greeting.
     pub introduction: Introduction,
@@ -39,7 +39,7 @@ pub fn outgoing(mut message: Value, base: i64, extras: &Extras) -> Value {
     renumber(message.get_mut("id"), base);
     let method = message["method"].as_str().unwrap_or_default().to_owned();
     if let Some(params) = message.get_mut("params").and_then(Value::as_object_mut) {
-        // Progress tokens, which no device knows.
+        // No device knows progress tokens.
         params.remove("_meta");
         renumber(params.get_mut("requestId"), base);
     }
@@ -74,7 +74,8 @@ fn renumber(id: Option<&mut Value>, base: i64) {
     }
 }
 
-/// Returns the messages of a payload, which other devices than firmware send as text or as an array.
+/// Returns the messages of a payload, which devices other than firmware send as text or as an
+/// array.
 pub fn messages(payload: Value) -> Vec<Value> {
     let payload = match payload {
         Value::String(text) => parsed(&text, MAX_TEXT_WEIGHT).unwrap_or_default(),
@@ -93,13 +94,13 @@ fn parsed(text: &str, max: usize) -> Option<Value> {
     serde_json::from_str(text).map_or_else(mend, Some)
 }
 
-/// Reports whether a message answers a request without saying which.
+/// Returns true if a message answers a request without an id.
 pub fn is_unaddressed(message: &Value) -> bool {
     let has = |field: &str| message.get(field).is_some_and(|value| !value.is_null());
     !has("id") && !has("method") && (has("error") || message.get("result").is_some())
 }
 
-/// Returns the number of a request, also one that is written as text or as 3.0.
+/// Returns the number of a request, even if it is written as text or as 3.0.
 fn number(id: &Value) -> Option<i64> {
     let whole = || id.as_f64().filter(|id| id.fract() == 0.0 && id.abs() < 9.0e15);
     let written = || whole().and_then(|id| format!("{id:.0}").parse().ok());
@@ -116,7 +117,7 @@ pub fn incoming(message: Value, base: i64) -> Option<Value> {
     }
     let id = number(message.get("id")?)?;
     let id = id.checked_sub(base).filter(|id| *id >= 0)?;
-    // Some devices write both fields always.
+    // Some devices always write both fields.
     let has_result = message.get("result").is_some_and(|result| !result.is_null());
     let is_error = |error: &Value| !(error.is_null() || has_result && is_nothing(error));
     if let Some(error) = message.remove("error").filter(is_error) {
@@ -126,7 +127,7 @@ pub fn incoming(message: Value, base: i64) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-/// Returns an error response with a code. Firmware leaves the code out.
+/// Returns an error response with a code. Firmware omits the code.
 pub fn error_reply(id: i64, error: &Value) -> Value {
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
     let message = error_words(error).unwrap_or_else(|| error.to_string());
@@ -134,8 +135,8 @@ pub fn error_reply(id: i64, error: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-/// Returns the known parts of a result in valid form, and nothing else. One part that rmcp does not
-/// understand would make it reject the whole result.
+/// Returns the known parts of a result in valid form, and nothing else. A single part that rmcp
+/// does not understand would make it reject the whole result.
 fn result(result: Value) -> Value {
     match result {
         Value::Object(result) if result.contains_key("protocolVersion") => initialized(&result),
@@ -147,7 +148,7 @@ fn result(result: Value) -> Value {
 }
 
 fn initialized(result: &Map<String, Value>) -> Value {
-    let told = |field: &str| {
+    let text = |field: &str| {
         let value = result.get("serverInfo").and_then(|info| info.get(field));
         value.and_then(Value::as_str).unwrap_or("unknown").to_owned()
     };
@@ -155,7 +156,7 @@ fn initialized(result: &Map<String, Value>) -> Value {
     json!({
         "protocolVersion": version,
         "capabilities": {"tools": {}},
-        "serverInfo": {"name": told("name"), "version": told("version")},
+        "serverInfo": {"name": text("name"), "version": text("version")},
     })
 }
 
@@ -171,9 +172,10 @@ fn schema(place: &mut Value, room: &mut usize) -> Option<Value> {
     Some(schema).filter(Value::is_object)
 }
 
-/// Converts a list of tools. Leaves out tools without a name. A tool without a schema takes no
-/// arguments. One that is meant for people counts as destructive: firmware restarts and upgrades itself with them. An empty
-/// cursor means the end: devices other than firmware send it.
+/// Converts a list of tools. Drops tools without a name. A tool without a schema takes no
+/// arguments. A tool that is meant for people counts as destructive: with such tools, firmware
+/// restarts and upgrades itself. An empty cursor means the end: devices other than firmware send
+/// it.
 fn listed(result: &mut Map<String, Value>) -> Value {
     let Some(Value::Array(tools)) = result.remove("tools") else { return json!({"tools": []}) };
     let mut room = MAX_TEXT_WEIGHT;
@@ -183,12 +185,12 @@ fn listed(result: &mut Map<String, Value>) -> Value {
         let schema =
             SCHEMA_FIELDS.iter().find_map(|place| schema(tool.get_mut(*place)?, &mut room));
         let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
-        let mut told = json!({"name": name, "description": description, "inputSchema": schema});
+        let mut entry = json!({"name": name, "description": description, "inputSchema": schema});
         let hints = hints(&tool["annotations"]);
         if !hints.is_empty() {
-            told["annotations"] = hints.into();
+            entry["annotations"] = hints.into();
         }
-        Some(told)
+        Some(entry)
     };
     let tools: Vec<Value> = tools.into_iter().filter_map(tool).collect();
     let mut page = json!({"tools": tools});
@@ -199,7 +201,7 @@ fn listed(result: &mut Map<String, Value>) -> Value {
     page
 }
 
-/// Returns the hints of a tool about what its calls do.
+/// Returns the hints of a tool about the effects of its calls.
 fn hints(annotations: &Value) -> Map<String, Value> {
     let mut hints = Map::new();
     for hint in ["readOnlyHint", "destructiveHint"] {
@@ -243,7 +245,7 @@ fn part(part: Value) -> Value {
     }
 }
 
-/// Returns the type and the data of a picture, which may be given as a data URL.
+/// Returns the type and the data of a picture, which may be a data URL.
 fn bare_picture<'a>(mut mime_type: &'a str, mut data: &'a str) -> (&'a str, &'a str) {
     while let Some((kind, bare)) = data_url(data) {
         mime_type = kind.unwrap_or(mime_type);
@@ -285,28 +287,28 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_its_reason_and_an_empty_one_is_none() {
+    fn an_error_has_its_reason_and_an_empty_error_is_ignored() {
         for error in [
             json!("locked"),
             json!({"code": -1, "data": "locked"}),
             json!({"detail": [{"message": "locked"}]}),
             json!({"message": "", "error": {"reason": "locked"}}),
         ] {
-            let told = incoming(json!({"id": 12, "error": error, "result": {}}), 10).unwrap();
-            assert_eq!(told["error"]["message"], "locked", "{error}");
+            let sent = incoming(json!({"id": 12, "error": error, "result": {}}), 10).unwrap();
+            assert_eq!(sent["error"]["message"], "locked", "{error}");
         }
         for nothing in [json!(null), json!({}), json!(""), json!(false)] {
-            let told = incoming(json!({"id": 12, "error": nothing, "result": "said"}), 10).unwrap();
-            assert_eq!(told["result"]["content"][0]["text"], "said", "{nothing}");
+            let sent = incoming(json!({"id": 12, "error": nothing, "result": "said"}), 10).unwrap();
+            assert_eq!(sent["result"]["content"][0]["text"], "said", "{nothing}");
         }
         assert!(incoming(json!({"id": 12, "error": {}}), 10).unwrap().get("error").is_some());
     }
 
     #[test]
-    fn ids_failures_and_payloads_have_many_forms() {
+    fn ids_failures_and_payloads_are_read_in_many_forms() {
         for (id, read) in [(json!(12.0), true), (json!("12"), true), (json!(12.5), false)] {
-            let told = incoming(json!({"id": id, "result": {}}), 10);
-            assert_eq!(told.is_some_and(|told| told["id"] == 2), read, "{id}");
+            let converted = incoming(json!({"id": id, "result": {}}), 10);
+            assert_eq!(converted.is_some_and(|converted| converted["id"] == 2), read, "{id}");
         }
         for (failed, is_failed) in [
             (json!(true), true),
@@ -317,8 +319,8 @@ mod tests {
             (json!("false"), false),
             (json!(null), false),
         ] {
-            let told = incoming(json!({"id": 12, "result": {"isError": failed}}), 10).unwrap();
-            assert_eq!(told["result"]["isError"], is_failed, "{failed}");
+            let converted = incoming(json!({"id": 12, "result": {"isError": failed}}), 10).unwrap();
+            assert_eq!(converted["result"]["isError"], is_failed, "{failed}");
         }
         let one = json!({"id": 12, "result": {}});
         for (payload, count) in [
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_and_pictures_are_found_in_other_forms() {
+    fn schemas_and_pictures_are_read_in_other_forms() {
         let schema = json!({"type": "object", "properties": {"on": {"type": "boolean"}}});
         for tool in [
             json!({"name": "a", "input_schema": schema}),
@@ -365,13 +367,13 @@ mod tests {
             assert_eq!(page["result"]["tools"][0]["inputSchema"], schema, "{tool}");
         }
         let picture = json!({"type": "image", "mimeType": "image/jpeg", "data": "data:image/png;base64,QUJD"});
-        let told = incoming(json!({"id": 10, "result": {"content": [picture]}}), 10).unwrap();
+        let converted = incoming(json!({"id": 10, "result": {"content": [picture]}}), 10).unwrap();
         let expected = json!({"type": "image", "mimeType": "image/png", "data": "QUJD"});
-        assert_eq!(told["result"]["content"][0], expected);
+        assert_eq!(converted["result"]["content"][0], expected);
     }
 
     #[test]
-    fn pictures_come_out_of_their_string() {
+    fn pictures_are_extracted_from_their_string() {
         let inner = json!({"type": "image", "mimeType": "image/png", "data": "QUJD"}).to_string();
         let message = json!({"id": 10, "result": {"content": [{"type": "image", "image": inner}], "isError": false}});
         let expected = r#"{"id":0,"jsonrpc":"2.0","result":{"content":[{"data":"QUJD","mimeType":"image/png","type":"image"}],"isError":false}}"#;
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_end_at_an_empty_cursor_and_odd_tools_are_left_out() {
+    fn pages_end_at_an_empty_cursor_and_invalid_tools_are_dropped() {
         let page = json!({"id": 10, "result": {"nextCursor": "", "ttlMs": "x", "tools": [
             {"name": "a", "inputSchema": {"type": "object"}, "annotations": 7}, {"name": ""}, 3,
             {"name": "b", "annotations": {"audience": ["user"]}}, {"name": "c", "annotations": {"readOnlyHint": false, "destructiveHint": 1}}]}});
@@ -396,25 +398,25 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_told_what_they_need() {
+    fn requests_to_devices_contain_what_they_need() {
         let vision = Vision { url: "http://v".into(), token: "t".into() };
         let introduction =
             Introduction { name: "a house".into(), protocol_version: "2025-06-18".into() };
         let vision = Some(Arc::new(move || vision.clone()) as Arc<_>);
         let extras = Extras { vision, user_tools: true, introduction };
-        let tell = |message: Value| outgoing(message, 10, &extras);
+        let sent = |message: Value| outgoing(message, 10, &extras);
         let initialize =
             json!({"id": 0, "method": "initialize", "params": {"capabilities": {}, "_meta": {}}});
         let expected = json!({"id": 10, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "clientInfo": {"name": "a house"},
             "capabilities": {"vision": {"url": "http://v", "token": "t"}}}});
-        assert_eq!(tell(initialize), expected);
+        assert_eq!(sent(initialize), expected);
         let list = json!({"id": 1, "method": "tools/list"});
         let expected = json!({"id": 11, "method": "tools/list", "params": {"cursor": "", "withUserTools": true}});
-        assert_eq!(tell(list), expected);
+        assert_eq!(sent(list), expected);
         let cancel = json!({"method": "notifications/cancelled", "params": {"requestId": 3}});
         let expected = json!({"method": "notifications/cancelled", "params": {"requestId": 13}});
-        assert_eq!(tell(cancel), expected);
+        assert_eq!(sent(cancel), expected);
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -449,7 +451,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_device_answers_rmcp_reads_it(answer in any_json(), as_error in any::<bool>()) {
+        fn rmcp_can_read_any_repaired_answer(answer in any_json(), as_error in any::<bool>()) {
             let field = if as_error { "error" } else { "result" };
             prop_assert_ne!(read(json!({"id": 10, field: answer})), "nothing");
         }

@@ -1,5 +1,6 @@
-//! Words of a session that no turn has answered, because the person went on speaking: they are answered together with the
-//! next ones. Not for how memory joins them: that is `hearken_dialogue::memory`.
+//! Words of a session that no turn has answered, because the person went on speaking: they are
+//! answered together with the next ones. Not for how memory joins them: that is
+//! `hearken_dialogue::memory`.
 
 use hearken_dialogue::memory::join;
 use hearken_dialogue::{Turn, TurnInput};
@@ -12,8 +13,8 @@ use crate::messages::{RecognitionFailure, StartTurn, Transcribed};
 const MAX_KEPT: usize = 8;
 
 impl SessionActor {
-    /// Skips a turn that is not to begin. If the person went on speaking after its words, they are
-    /// kept: the next turn answers them.
+    /// Skips a turn that must not start. If the person went on speaking after its words, they are
+    /// stored, and the next turn answers them.
     pub(super) fn skip(&mut self, StartTurn { turn, input }: StartTurn) {
         if !turn.is_continued() {
             return;
@@ -28,7 +29,7 @@ impl SessionActor {
         }
     }
 
-    /// Keeps what was recognised of a turn after which the person went on speaking.
+    /// Stores the recognised words of a turn after which the person went on speaking.
     pub(super) fn keep_words(
         &mut self,
         turn: Turn,
@@ -43,7 +44,7 @@ impl SessionActor {
         }
     }
 
-    /// Keeps words that the device was not told yet, and tells it.
+    /// Stores words whose transcript the device has not received yet, and sends it.
     fn keep_recognised(&mut self, turn: Turn, text: String) {
         if self.keep(turn.id, text.clone()) {
             self.asked_by = turn.speaker();
@@ -51,8 +52,8 @@ impl SessionActor {
         }
     }
 
-    /// Keeps words for the turn that answers them together with its own, unless that turn was cut meanwhile. They stand
-    /// in memory behind the running turn. Returns false if they are not kept.
+    /// Stores words for the turn that answers them together with its own, unless their turn was cut
+    /// meanwhile. In memory they follow the running turn. Returns false if they are not stored.
     fn keep(&mut self, turn: TurnId, words: String) -> bool {
         if turn <= self.over {
             return false;
@@ -68,14 +69,14 @@ impl SessionActor {
         true
     }
 
-    /// Puts the words that were kept while a turn was running into memory, behind it.
+    /// Moves the words that were stored while a turn was running into memory, after that turn.
     pub(super) fn settle_kept(&mut self) {
         for (turn, words) in std::mem::take(&mut self.kept) {
             self.keep(turn, words);
         }
     }
 
-    /// Takes the words that were recognised and never answered, unless a running or waiting turn is
+    /// Takes the recognised words that were never answered, unless a running or waiting turn is
     /// about to answer them.
     pub(super) fn unanswered(&mut self) -> Option<String> {
         if self.next.is_some() {

@@ -1,5 +1,5 @@
-//! Who speaks to a session: whose turn it is, whose words are ignored, and what is remembered of them. Not for recognising
-//! voices.
+//! Speakers of a session: whose turn it is, whose words are ignored, and what is remembered of
+//! them. Not for recognising voices.
 
 use std::sync::Arc;
 
@@ -19,17 +19,19 @@ impl SessionActor {
         self.dialogue.speakers().and_then(|speakers| speakers.who(&turn.speaker()))
     }
 
-    /// Reports whether the words of a turn are to be ignored: somebody else is spoken to.
+    /// Returns true if the words of a turn must be ignored, because they are addressed to another
+    /// person.
     fn ignores(&self, turn: &Turn) -> bool {
         self.dialogue.speakers().is_some_and(|speakers| speakers.ignores(&turn.speaker()))
     }
 
-    /// Returns the words of a transcript, if there are any and they are not to be ignored.
+    /// Returns the words of a transcript, if there are any and they must not be ignored.
     pub(super) fn words(&self, turn: &Turn, transcript: &Transcript) -> Option<String> {
         spoken_words(transcript).filter(|_| !self.ignores(turn))
     }
 
-    /// Notes who has said words that count, and stores a person whose voice was learned with that.
+    /// Records the speaker of words that count, and stores a person whose voice was learned from
+    /// them.
     pub(super) fn note_speaker(&self, turn: &Turn, ctx: &mut Context<Self>) {
         let Some(speakers) = self.dialogue.speakers() else { return };
         let is_continued = |running: &Running| running.turn.is_continued();
@@ -49,7 +51,7 @@ impl SessionActor {
         }
     }
 
-    /// Remembers a finished turn, in the dialogue and of the person who was answered.
+    /// Stores a finished turn in the dialogue and in the memories of the person who was answered.
     pub(super) fn remember(
         &mut self,
         mut record: TurnRecord,
@@ -70,7 +72,7 @@ impl SessionActor {
             return;
         }
         let answer = self.dialogue.messages().last().filter(|m| m.role == Role::Assistant);
-        // What a stranger may have written is not told again as the server's own words.
+        // Text that a third party may have written must not return later as the server's own words.
         let is_own = !self.toolbox.has_read_untrusted(self.dialogue.messages());
         let answered = answer.map(|m| if is_own { m.content.clone() } else { String::new() });
         let (Some(person), Some(said), Some(answered), Some(speakers)) =
@@ -79,11 +81,11 @@ impl SessionActor {
             return;
         };
         let speakers = Arc::clone(speakers);
-        let keep = async move {
+        let remember = async move {
             if let Err(error) = speakers.people().converse(&person.id, &said, &answered).await {
                 tracing::warn!(%error, "cannot remember what a person said");
             }
         };
-        ctx.spawn(keep.into_actor(self));
+        ctx.spawn(remember.into_actor(self));
     }
 }

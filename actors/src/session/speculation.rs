@@ -1,6 +1,6 @@
-//! Answers begun in a pause, before it is certain that the person has finished. The reply is held, no tool is
-//! called, and nothing is remembered until then. Not for when speculations are allowed: that is `crate::speculation` and,
-//! for the load, the AsrActor.
+//! Early answers: started in a pause, before it is certain that the person has finished. Until then
+//! the reply is held back, no tool is called, and nothing is remembered. Not for when speculations
+//! are allowed: that is `crate::speculation` and, for the load, the AsrActor.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use hearken_proto::ids::TurnId;
 use super::SessionActor;
 use crate::messages::{SpeculativeTranscript, StartTurn};
 
-/// Answer that is begun in a pause.
+/// Answer that was started in a pause.
 pub(super) struct Speculation {
     pub(super) turn: Turn,
     words: String,
-    /// Person who was answered.
+    /// Person who is answered.
     person: Option<PersonId>,
     /// Tools that the model was offered.
     offer: Arc<Offer>,
-    /// Record of it, once the model has finished.
+    /// Its record, once the model has finished.
     pub(super) record: Option<TurnRecord>,
     work: SpawnHandle,
 }
 
 impl SessionActor {
-    /// Begins to answer these words, unless that could not be undone, or the model would be told something else when
-    /// they are certain: a call waits for the person's yes, or a voice is being learned.
+    /// Starts to answer these words, unless that could not be undone, or the model's input would
+    /// differ once they are certain: a call is pending confirmation, or a voice is being learned.
     fn speculate(&mut self, of: &Turn, words: String, ctx: &mut Context<Self>) {
         let busy = self.running.is_some() || self.next.is_some() || self.toolbox.holds_call();
         let dear = self.llm.price_per_million() > self.rules.max_price_per_million;
@@ -39,9 +39,9 @@ impl SessionActor {
         if busy || dear || learns || !of.is_live() {
             return self.return_permit(of);
         }
-        tracing::debug!(turn = %of.id, trace = of.trace().log_id(), "begins an answer early");
-        // The work begins in the silence: behind it, model and synthesiser would take their time one after the other.
-        // Decision 0062.
+        tracing::debug!(turn = %of.id, trace = of.trace().log_id(), "started an early answer");
+        // The work starts in the silence: after it, the latencies of model and synthesiser would
+        // add to the silence. Decision 0062.
         let turn = of.speculate();
         let person = self.person(of).map(|person| person.id.clone());
         let offer = self.toolbox.offer();
@@ -49,15 +49,15 @@ impl SessionActor {
         self.speculation = Some(Speculation { turn, words, person, offer, record: None, work });
     }
 
-    /// Returns the permit for a speculation that is not made. An utterance that interrupts a reply keeps it: it is the
-    /// reply's.
+    /// Returns the permit of a speculation that is not started. An utterance that interrupts a
+    /// reply retains it, because it is the reply's permit.
     fn return_permit(&self, of: &Turn) {
         if !self.replies() {
             of.release_permit();
         }
     }
 
-    /// Drops the speculation, as if it had not been made.
+    /// Drops the speculation without a trace.
     pub(super) fn withdraw(&mut self, ctx: &mut Context<Self>) {
         let Some(speculation) = self.speculation.take() else { return };
         tracing::debug!(turn = %speculation.turn.id, trace = speculation.turn.trace().log_id(), "withdrew the speculation");
@@ -66,20 +66,20 @@ impl SessionActor {
         actor_metrics().turn_taking.speculations.withdrawn.increment(1);
     }
 
-    /// Drops the speculation if it is one of this turn, which is over.
+    /// Drops the speculation if it belongs to this turn, which is over.
     pub(super) fn withdraw_of(&mut self, turn: TurnId, ctx: &mut Context<Self>) {
         if self.speculation.as_ref().is_some_and(|speculation| speculation.turn.id == turn) {
             self.withdraw(ctx);
         }
     }
 
-    /// Takes the speculation if it answers a turn that begins, and drops it if it does not.
+    /// Takes the speculation if it answers the turn that starts, and drops it otherwise.
     pub(super) fn fitting_speculation(
         &mut self,
         start: &StartTurn,
         ctx: &mut Context<Self>,
     ) -> Option<Speculation> {
-        // Who speaks may be known later than the words.
+        // The speaker may be known later than the words.
         let person = self.person(&start.turn).map(|person| person.id.clone());
         let toolbox = &self.toolbox;
         let fits = |speculation: &mut Speculation| {
@@ -94,7 +94,7 @@ impl SessionActor {
         speculation
     }
 
-    /// Makes a speculation the answer of the turn that runs now.
+    /// Makes a speculation the answer of the running turn.
     pub(super) fn use_speculation(
         &mut self,
         Speculation { turn, record, .. }: Speculation,

@@ -36,10 +36,10 @@ impl Uplink {
         self.open
     }
 
-    /// Processes one packet and returns how many samples the recogniser got.
+    /// Processes one packet and returns the number of samples for the recogniser.
     ///
     /// # Panics
-    /// Panics if it is no Opus.
+    /// Panics if it is not Opus.
     pub fn packet(&mut self, opus: &[u8]) -> usize {
         self.detector.decode(opus, 0).expect("a packet of Opus");
         let (sender, receiver) = &mut self.lane;
@@ -47,7 +47,7 @@ impl Uplink {
         while let Some(judged) = self.detector.classify() {
             self.open |= matches!(judged.endpoint, Some(Endpoint::Started { .. }));
             if self.open {
-                assert!(sender.send(self.detector.sound(&judged)), "the lane is read at once");
+                assert!(sender.send(self.detector.sound(&judged)), "the channel is read at once");
                 if let Some(Some(Piece::Sound(sound))) = receiver.recv().now_or_never() {
                     samples += sound.len();
                 }
@@ -58,7 +58,7 @@ impl Uplink {
     }
 }
 
-/// Most packets that wait to be due while synthesis runs ahead.
+/// Maximum number of packets that wait to be due while synthesis runs ahead.
 const AHEAD: usize = 250;
 
 /// Path from a synthesiser's samples to a device's socket.
@@ -75,12 +75,12 @@ impl Downlink {
     /// # Panics
     /// Panics if libopus refuses the settings.
     pub fn new(settings: &SpeakingSettings, rate_hz: u32) -> Self {
-        let voice = SpeechEncoder::new(settings).expect("settings that libopus takes");
+        let voice = SpeechEncoder::new(settings).expect("settings that libopus accepts");
         let waiting = VecDeque::with_capacity(AHEAD);
         Self { voice, framing: Framing::V1, rate_hz, waiting }
     }
 
-    /// Processes some samples and returns how many bytes the device gets.
+    /// Processes some samples and returns the number of bytes for the device.
     ///
     /// # Panics
     /// Panics if they cannot be resampled or encoded.

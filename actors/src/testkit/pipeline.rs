@@ -1,5 +1,5 @@
-//! Whole pipeline of one device on scripted ports, in virtual time: the real socket actor, fed with
-//! WebSocket bytes from memory. At the end it checks that no actor outlived its connection.
+//! Complete pipeline of one device on scripted ports, in virtual time: the real socket actor, fed
+//! with WebSocket bytes from memory. At the end it checks that no actor outlived its connection.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::device_registry::DeviceRegistry;
 use crate::pipeline::{AudioPool, Pipeline, Ports};
 use crate::settings::PipelineSettings;
 
-/// Longest wait for anything, in virtual time.
+/// Maximum wait for any event, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 /// Pipeline of one device, and its socket.
@@ -50,7 +50,7 @@ pub struct TestPipeline {
 struct Server {
     pipeline: Pipeline,
     ports: Ports,
-    /// Reference counts of the ports (recogniser, model, synthesiser) when nobody is connected.
+    /// Reference counts of the ports (recogniser, model, synthesiser) without connections.
     held: [usize; 3],
 }
 
@@ -70,12 +70,13 @@ impl TestPipeline {
         Self::connect_with(settings, Vec::new())
     }
 
-    /// Connects a device as [`TestPipeline::connect`] does, at a server that has these tools.
+    /// Connects a device as [`TestPipeline::connect`] does, to a server with these tools.
     pub fn connect_with(settings: PipelineSettings, tools: Vec<Arc<dyn ToolSource>>) -> Self {
         Self::connect_seeing(settings, tools, None)
     }
 
-    /// Connects a device as [`TestPipeline::connect_with`] does, at a server that describes pictures.
+    /// Connects a device as [`TestPipeline::connect_with`] does, to a server that describes
+    /// pictures.
     pub fn connect_seeing(
         settings: PipelineSettings,
         tools: Vec<Arc<dyn ToolSource>>,
@@ -84,12 +85,13 @@ impl TestPipeline {
         Self::connect_among(settings, tools, describer, None, TurnRates::default())
     }
 
-    /// Connects a device as [`TestPipeline::connect`] does, at a server that knows these people.
+    /// Connects a device as [`TestPipeline::connect`] does, to a server that knows these people.
     pub fn connect_knowing(settings: PipelineSettings, people: People) -> Self {
         Self::connect_among(settings, Vec::new(), None, Some(people), TurnRates::default())
     }
 
-    /// Connects a device as [`TestPipeline::connect`] does, at a server with these rates of turns.
+    /// Connects a device as [`TestPipeline::connect`] does, to a server with these rate limits of
+    /// turns.
     pub fn connect_at(settings: PipelineSettings, rates: TurnRates) -> Self {
         Self::connect_among(settings, Vec::new(), None, None, rates)
     }
@@ -102,7 +104,7 @@ impl TestPipeline {
         rates: TurnRates,
     ) -> Self {
         let script = Arc::<Script>::default();
-        let told = Arc::clone(&script);
+        let style_script = Arc::clone(&script);
         let clock = Arc::clone(&script);
         let ports = Ports {
             asr: Arc::new(ScriptedAsr(Arc::clone(&script))),
@@ -118,7 +120,7 @@ impl TestPipeline {
                 url: "http://vision.example/explain".into(),
                 token: format!("token of {device}"),
             })),
-            style: Arc::new(move |_| told.style()),
+            style: Arc::new(move |_| style_script.style()),
             roles: Arc::new(|_| None),
             now: Arc::new(move || clock.now()),
             describer,
@@ -132,13 +134,13 @@ impl TestPipeline {
         Self::enter(Rc::new(server), script, process, None)
     }
 
-    /// Opens another socket of the same device at the same server, beside this one; it has not said
-    /// hello.
+    /// Opens another socket of the same device to the same server, in addition to this one; it has
+    /// not said hello.
     pub fn again(&self) -> Self {
         self.again_with(None)
     }
 
-    /// Opens a socket as [`TestPipeline::again`] does, for a device that receives nothing but this notice.
+    /// Opens a socket as [`TestPipeline::again`] does, for a device that only receives this notice.
     pub fn again_with(&self, notice: Option<String>) -> Self {
         let script = Arc::clone(&self.script);
         let process = self.process.clone();
@@ -190,10 +192,10 @@ impl TestPipeline {
         self.greet_with(version, "{}").await;
     }
 
-    /// Says hello as [`TestPipeline::greet`] does, with these features, which are JSON.
+    /// Says hello as [`TestPipeline::greet`] does, with these features as JSON.
     ///
     /// # Panics
-    /// Panics where time is not virtual: a test would take as long as people do.
+    /// Panics if time is not virtual: a test would take as long as people do.
     pub async fn greet_with(&mut self, version: u32, features: &str) {
         tokio::time::advance(Duration::ZERO).await;
         self.framing = Framing::from_version(version);
@@ -248,7 +250,7 @@ impl TestPipeline {
     /// Waits for a message of this name and returns it.
     ///
     /// # Panics
-    /// Panics if it does not come in 400 s of virtual time.
+    /// Panics if it does not arrive within 400 s of virtual time.
     pub async fn until(&mut self, name: &str) -> Down {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -261,20 +263,20 @@ impl TestPipeline {
         }
     }
 
-    /// Returns the next message, if one comes before the deadline, and adds it to the log.
+    /// Returns the next message, if one arrives before the deadline, and adds it to the log.
     pub async fn next_by(&mut self, deadline: Instant) -> Option<Down> {
         let down = self.socket.next_by(deadline).await?;
         self.log.push(down.clone());
         Some(down)
     }
 
-    /// Lets this much time pass and adds the messages that come to the log.
+    /// Lets this much time pass and adds the messages that arrive to the log.
     pub async fn pass(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
         while self.next_by(deadline).await.is_some() {}
     }
 
-    /// Returns the names of all messages that came, with audio in a row as one.
+    /// Returns the names of all messages that arrived, with consecutive audio as one.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.log.iter().map(|d| d.what.name()).collect();
         names.dedup_by(|a, b| a == b && a == "audio");
@@ -286,8 +288,8 @@ impl TestPipeline {
         self.log.clear();
     }
 
-    /// Drops the connection without a Close, as firmware does, and checks that every actor of it
-    /// has ended.
+    /// Drops the connection without a Close, as firmware does, and checks that all its actors have
+    /// ended.
     ///
     /// # Panics
     /// Panics if an actor still holds its port 2 s later.

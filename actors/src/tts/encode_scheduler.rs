@@ -1,6 +1,6 @@
-//! Encode scheduler of a thread: one turn encodes at a time, and of those that wait the one whose
-//! packet is needed first (earliest deadline first). A turn with seconds of audio in hand lets one
-//! pass that has none. Not for encoding.
+//! Encode scheduler of a thread: one turn encodes at a time; the next one is the turn whose packet
+//! is needed first (earliest deadline first). A turn with seconds of buffered audio lets one pass
+//! that has none. Not for encoding.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Length of audio in hand below which a turn's next packet is urgent.
+/// Length of buffered audio below which a turn's next packet is urgent.
 const IN_HAND: Duration = Duration::from_millis(480);
 
 /// Encode scheduler of one thread. Clones share it.
@@ -32,7 +32,7 @@ struct QueuedTurn {
     go: oneshot::Sender<EncodePermit>,
 }
 
-/// Permit to encode one packet; passes to the next that waits when dropped.
+/// Permit to encode one packet; passes to the next turn when dropped.
 pub(super) struct EncodePermit(Option<EncodeScheduler>);
 
 /// Access of one turn to the scheduler, with the deadline of its next packet.
@@ -62,8 +62,8 @@ impl EncodeScheduler {
                 let (go, coming) = oneshot::channel();
                 inner.asked += 1;
                 let asked = inner.asked;
-                // Turns are not served in rotation: a first sound would stand behind whole sentences of others.
-                // Decision 0019.
+                // Turns are not served in rotation: a first sound would wait for whole sentences of
+                // others. Decision 0019.
                 inner.waiting.push(QueuedTurn { needed, asked, go });
                 Some(coming)
             } else {
@@ -80,10 +80,10 @@ impl EncodeScheduler {
 }
 
 impl EncodeQueue {
-    /// Waits for the permit to encode this turn's next packet. Also returns for how long the packet
-    /// was urgent meanwhile.
+    /// Waits for the permit to encode this turn's next packet. Also returns how long the packet was
+    /// urgent meanwhile.
     pub(super) async fn acquire(&mut self) -> (EncodePermit, Duration) {
-        // A synthesiser that was slow does not make later packets more urgent.
+        // A slow synthesiser does not make later packets more urgent.
         let now = Instant::now();
         let needed = self.needed.max(now);
         self.needed = needed + self.packet;
@@ -102,7 +102,7 @@ impl Drop for EncodePermit {
                 return;
             };
             drop(inner);
-            // A receiver that no longer waits hands the permit back.
+            // A receiver that no longer waits returns the permit.
             let Err(mut back) = next.go.send(Self(Some(encode_scheduler))) else { return };
             self.0 = back.0.take();
         }
@@ -140,7 +140,7 @@ mod tests {
     const PACKET: Duration = Duration::from_millis(60);
 
     #[tokio::test(start_paused = true)]
-    async fn the_voice_whose_packet_is_needed_first_goes_first() {
+    async fn the_turn_whose_packet_is_needed_first_goes_first() {
         let encode_scheduler = EncodeScheduler::default();
         let mut ahead = encode_scheduler.encode_queue(PACKET);
         for _ in 0..10 {
@@ -158,26 +158,26 @@ mod tests {
         assert!(second.as_mut().now_or_never().is_none());
         tokio::time::advance(PACKET).await;
         drop(pass);
-        assert!(far.as_mut().now_or_never().is_none(), "it has ten packets in hand");
+        assert!(far.as_mut().now_or_never().is_none(), "it has ten packets buffered");
         assert!(second.as_mut().now_or_never().is_none(), "it asked later");
         let (pass, late) = first.as_mut().now_or_never().expect("its turn");
         assert_eq!(late, PACKET);
         drop(pass);
         drop(second.as_mut().now_or_never().expect("its turn"));
-        let (pass, late) = far.as_mut().now_or_never().expect("nobody else waits");
+        let (pass, late) = far.as_mut().now_or_never().expect("no other turn waits");
         assert_eq!(late, Duration::ZERO, "still in time");
         drop(far);
         let mut next = Box::pin(ahead.acquire());
         assert!(next.as_mut().now_or_never().is_none());
-        // Eleven packets are in hand, 660 ms; below 480 ms it is urgent.
+        // Eleven packets are buffered, 660 ms; below 480 ms the next one is urgent.
         tokio::time::advance(Duration::from_millis(190)).await;
         drop(pass);
-        let (_, late) = next.as_mut().now_or_never().expect("nobody else waits");
+        let (_, late) = next.as_mut().now_or_never().expect("no other turn waits");
         assert_eq!(late, Duration::from_millis(10));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stopped_waiting_holds_nobody_up() {
+    async fn a_cancelled_wait_does_not_block_others() {
         let encode_scheduler = EncodeScheduler::default();
         let (pass, _) = encode_scheduler.encode_queue(PACKET).acquire().await;
         let mut gone: Vec<_> = (0..3).map(|_| encode_scheduler.encode_queue(PACKET)).collect();
@@ -196,7 +196,7 @@ mod tests {
         drop(last.as_mut().now_or_never().expect("its turn"));
         assert!(
             encode_scheduler.encode_queue(PACKET).acquire().now_or_never().is_some(),
-            "free again"
+            "the scheduler is free"
         );
     }
 }

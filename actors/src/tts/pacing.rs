@@ -1,5 +1,5 @@
 //! Pacing: sends one turn's packets to the socket, each when it is due. Fills a prebuffer before it
-//! begins, so that stalls of the synthesiser are not audible. Not for synthesis.
+//! starts, so that stalls of the synthesiser are not audible. Not for synthesis.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::sent_sentences::SentSentences;
 use crate::messages::{PlaybackItem, PlaybackStep};
 
-/// Longest wait for a send to the socket; longer is a stall.
+/// Maximum wait for a send to the socket; a longer one is a stall.
 const STALL: Duration = Duration::from_secs(2);
 
 /// Pacing of one turn.
@@ -25,11 +25,11 @@ pub(super) struct Pacing {
     steps: mpsc::Receiver<PlaybackStep>,
     /// Steps taken from synthesis that are not due yet.
     waiting: VecDeque<PlaybackStep>,
-    /// Most of them that are taken while speech is paused.
+    /// Maximum number of steps that are taken while speech is paused.
     most_waiting: usize,
     sent: SentSentences,
     control: watch::Receiver<PlaybackControl>,
-    /// Number of times that speech was resumed.
+    /// Number of resumptions of speech.
     resumed: u32,
     lane: mpsc::Sender<PlaybackItem>,
     epoch: Instant,
@@ -43,11 +43,11 @@ pub(super) struct Pacing {
     underruns: u32,
     /// Number of sentences whose packets have all been sent.
     sentences: usize,
-    /// Time at which the first sentence came, until there is audio of it.
+    /// Arrival time of the first sentence, until there is audio of it.
     first_sentence: Option<Duration>,
-    /// Most slots of the queue to the socket that were in use.
+    /// Maximum number of used slots of the queue to the socket.
     fullest: usize,
-    /// Time at which the last sentence began to play, once a packet of it was sent.
+    /// Start of the last sentence's playback, once a packet of it was sent.
     began: Option<Duration>,
 }
 
@@ -93,12 +93,14 @@ impl Pacing {
         self.turn.publish_progress(PlaybackProgress { sentences, began, quiet_from, left });
     }
 
-    /// Waits while speech is paused, and goes back to where it is to be resumed. Returns false if the connection is gone.
+    /// Waits while speech is paused, then returns to the position from which it resumes. Returns
+    /// false if the connection is gone.
     async fn follow(&mut self) -> bool {
         loop {
             let control = *self.control.borrow_and_update();
             if control.paused {
-                // The socket decides by what is left: near the end of a reply, a backchannel is an answer.
+                // The socket needs the rest of the reply for its decision: near the end of a reply,
+                // a backchannel is an answer.
                 let left = self.left_unsent();
                 self.tell_with(self.sentences, left);
                 if self.control.changed().await.is_err() {
@@ -112,7 +114,7 @@ impl Pacing {
         }
     }
 
-    /// Returns the length of the audio that was not sent, if nothing more is to come.
+    /// Returns the length of the audio that was not sent, if nothing more will follow.
     fn left_unsent(&mut self) -> Option<Duration> {
         let complete = loop {
             if self.waiting.len() >= self.most_waiting {
@@ -127,7 +129,7 @@ impl Pacing {
         complete.then(|| self.packet * u32::try_from(packets.count()).unwrap_or(u32::MAX))
     }
 
-    /// Goes back to the first sentence that was not heard.
+    /// Returns to the first sentence that was not heard.
     async fn rewind(&mut self, control: PlaybackControl) -> bool {
         self.resumed = control.resumed;
         let (from, again) = self.sent.take_from(control.from);
@@ -138,16 +140,17 @@ impl Pacing {
         self.began = None;
         self.sentences = self.sentences.min(from);
         self.tell(self.sentences);
-        // `Resumed` goes through the queue of the steps: until it comes, the socket drops what left before.
+        // `Resumed` goes through the queue of the steps: until it arrives, the socket drops the
+        // steps before it.
         self.forward(PlaybackStep::Resumed { count: control.resumed, from }).await
     }
 
-    /// Sends the steps, each when it is due, and `tts stop` when all has been played. Begins when it is certain that
-    /// the person has finished.
+    /// Sends the steps, each when it is due, and `tts stop` when all has been played. Starts when
+    /// it is certain that the person has finished.
     pub(super) async fn run(mut self) {
         self.turn.confirmed().await;
-        // The clock begins when the reply may go out: the time for which a speculation was held is no part of its
-        // playback.
+        // The clock starts when the reply may be sent: the time for which a speculation was held
+        // back is not part of its playback.
         self.epoch = Instant::now();
         self.tell(0);
         loop {
@@ -161,7 +164,7 @@ impl Pacing {
                 continue;
             }
             self.tell(usize::MAX);
-            // The reply ends when all was played, and no sooner: a voice over its last sound still pauses it.
+            // The reply ends only when all was played: a voice over its last sound still pauses it.
             let end = self.playout.end(self.now());
             tokio::select! {
                 biased;
@@ -188,13 +191,14 @@ impl Pacing {
         }
     }
 
-    /// Sends `tts start`, if that was not done: the sentence is on its way to the synthesiser, and while that works
-    /// the device prepares to play. Then fills the jitter buffer: waits until enough audio is there to begin with,
-    /// counting what the device still has to play, or the sentence is complete, or nothing more has come for the
-    /// length of the prebuffer. Returns false if the connection is gone.
+    /// Sends `tts start`, if that was not done: the sentence is on its way to the synthesiser, and
+    /// meanwhile the device prepares to play. Then fills the jitter buffer: waits until there is
+    /// enough audio to start, counting what the device still has to play, or the sentence is
+    /// complete, or nothing more has come for the length of the prebuffer. Returns false if the
+    /// connection is gone.
     async fn gather(&mut self) -> bool {
-        // `tts start` goes out neither sooner, since the microphone is open while we think, nor with the first sound:
-        // the guard would come on top of the synthesiser's time. Decision 0010.
+        // `tts start` is not sent earlier, since the microphone is open while the model thinks, nor
+        // with the first sound: the guard would add to the synthesiser's time. Decision 0010.
         if !self.start().await {
             return false;
         }
@@ -209,8 +213,8 @@ impl Pacing {
             )
         };
         let mut done = self.waiting.iter().any(complete);
-        // Speech waits for sound and not for a time: with so much in hand, a stall of the synthesiser is not heard.
-        // Decision 0012.
+        // Speech waits for an amount of sound, not for a time: with that much buffered, a stall of
+        // the synthesiser is inaudible. Decision 0012.
         while !done && (gathered == 0 || self.left() + self.packet * gathered < self.prebuffer) {
             let next = if gathered == 0 {
                 self.steps.recv().await
@@ -258,8 +262,8 @@ impl Pacing {
                 self.began = None;
             }
             PlaybackStep::Packet(_) => {
-                // After a stall the prebuffer is filled again: packets that are sent one by one would each come too
-                // late.
+                // After a stall the prebuffer is filled again: packets that are sent one by one
+                // would each arrive too late.
                 if self.is_starved() {
                     self.waiting.push_front(step);
                     if !self.gather().await {
@@ -318,7 +322,8 @@ impl Pacing {
 
     /// Puts one step on the queue to the socket. Returns false if the connection is gone.
     async fn forward_due(&mut self, step: PlaybackStep, due: Instant) -> bool {
-        // A step is kept even where the socket drops it in a pause: it is sent again with its sentence.
+        // A step is stored even if the socket drops it in a pause: it is sent again with its
+        // sentence.
         self.sent.keep(&step);
         let asked = Instant::now();
         let sent = self.lane.send(PlaybackItem { turn: self.turn.id, due, step }).await.is_ok();

@@ -1,6 +1,6 @@
-//! Cache of the encoded packets of fixed phrases that are a whole answer. People hear them again
-//! and again, most of all when there is no time to encode. Not for the model's sentences, nor for
-//! phrases within an answer: their packets continue the stream of those before.
+//! Cache of the encoded packets of fixed phrases that are a complete answer. People hear them again
+//! and again, especially under load. Not for the model's sentences, nor for phrases within an
+//! answer: their packets continue the stream of those before.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,15 @@ pub struct PhraseAudioCache {
 /// Packets by text, voice and sample rate, in Hz.
 type Packets = HashMap<(String, Arc<str>, u32), Arc<[Bytes]>>;
 
-/// Most packets of phrases that are kept. Beyond, all are forgotten and made again: there may be many voices.
+/// Maximum number of cached phrases. Beyond it, the cache is cleared and filled again: there may be
+/// many voices.
 const MOST_PHRASES: usize = 512;
 
 impl PhraseAudioCache {
-    /// Creates an empty cache for those of the phrases that are a whole answer.
+    /// Creates an empty cache for those of the phrases that are a complete answer.
     pub fn new(phrases: &Phrases) -> Self {
-        // Packets are kept, not sound: refusing a turn then costs a tenth of answering it. Decision 0021.
+        // Packets are stored, not samples: refusing a turn then costs a tenth of answering it.
+        // Decision 0021.
         let Phrases { greeting, apology, farewell, busy, .. } = phrases;
         let whole = [greeting, apology, farewell, busy].into_iter().flat_map(Phrase::all);
         Self { fixed: Arc::new(whole.collect()), packets: Arc::default() }
@@ -48,10 +50,10 @@ impl PhraseAudioCache {
 
     /// Stores the packets of a phrase that was spoken to its end.
     pub(super) fn keep(&self, text: &str, voice: &Arc<str>, rate_hz: u32, packets: Vec<Bytes>) {
-        let mut kept = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST_PHRASES {
-            kept.clear();
+        let mut cache = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MOST_PHRASES {
+            cache.clear();
         }
-        kept.insert((text.to_owned(), Arc::clone(voice), rate_hz), packets.into());
+        cache.insert((text.to_owned(), Arc::clone(voice), rate_hz), packets.into());
     }
 }

@@ -1,5 +1,5 @@
-//! Sentences that were sent to the socket and may not have been heard: after an interruption they are sent again. Not for
-//! deciding from where on.
+//! Sentences that were sent to the socket and may not have been heard: after an interruption they
+//! are sent again. Not for deciding where to resume.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,20 @@ use crate::messages::PlaybackStep;
 /// Steps of the newest sentences.
 #[derive(Default)]
 pub(super) struct SentSentences {
-    /// Number of the first one that is kept.
+    /// Number of the first stored sentence.
     first: usize,
     sentences: VecDeque<Vec<PlaybackStep>>,
-    /// The reply was given up behind the last sentence.
+    /// True if the reply was given up after the last sentence.
     given_up: bool,
 }
 
 impl SentSentences {
-    /// Keeps a step that is sent, if it is part of a sentence.
+    /// Stores a step that is sent, if it is part of a sentence.
     pub(super) fn keep(&mut self, step: &PlaybackStep) {
         match step {
             PlaybackStep::SentenceStart(_) => {
-                // It may have been on its way when the person spoke: then the socket has dropped it.
+                // `GivenUp` may have been on its way when the person spoke: then the socket has
+                // dropped it.
                 let given_up = std::mem::take(&mut self.given_up).then_some(PlaybackStep::GivenUp);
                 self.sentences.push_back(given_up.into_iter().chain([step.clone()]).collect());
             }
@@ -39,7 +40,7 @@ impl SentSentences {
         }
     }
 
-    /// Forgets all but the newest of so many sentences that were heard.
+    /// Removes the stored sentences among the first `heard`, except the newest one.
     pub(super) fn forget(&mut self, heard: usize) {
         while self.first < heard && self.sentences.len() > 1 {
             self.sentences.pop_front();
@@ -47,7 +48,8 @@ impl SentSentences {
         }
     }
 
-    /// Takes the steps of all sentences after the first `from`, and returns with them how many are not repeated.
+    /// Takes the steps of all sentences after the first `from`. Also returns the number of
+    /// sentences that are not repeated.
     pub(super) fn take_from(&mut self, from: usize) -> (usize, Vec<PlaybackStep>) {
         let from = from.clamp(self.first, self.first + self.sentences.len());
         let given_up = std::mem::take(&mut self.given_up).then_some(PlaybackStep::GivenUp);
@@ -68,21 +70,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_heard_comes_again_in_order() {
+    fn unheard_sentences_are_sent_again_in_order() {
         let mut sent = SentSentences::default();
         let steps: Vec<PlaybackStep> = ["a", "b", "c"].iter().flat_map(|s| sentence(s)).collect();
         sent.keep(&PlaybackStep::Start);
         steps.iter().for_each(|step| sent.keep(step));
         sent.forget(1);
         assert_eq!(sent.take_from(1), (1, steps[3..].to_vec()));
-        // They are kept again when they are sent again.
+        // They are stored again when they are sent again.
         assert_eq!(sent.take_from(1), (1, Vec::new()));
         steps[3..].iter().for_each(|step| sent.keep(step));
         assert_eq!(sent.take_from(2), (2, steps[6..].to_vec()));
     }
 
     #[test]
-    fn what_was_given_up_stays_so() {
+    fn a_reply_that_was_given_up_stays_given_up() {
         let mut sent = SentSentences::default();
         let answer = sentence("a");
         let apology = sentence("sorry");
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_repeated_and_the_newest_is_not_forgotten() {
+    fn removed_sentences_are_not_repeated_and_the_newest_is_never_removed() {
         let mut sent = SentSentences::default();
         let steps: Vec<PlaybackStep> = ["a", "b"].iter().flat_map(|s| sentence(s)).collect();
         steps.iter().for_each(|step| sent.keep(step));

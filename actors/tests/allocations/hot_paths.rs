@@ -1,6 +1,6 @@
-//! How often the hot paths allocate once they run: not at all for what is heard, and once in many
-//! packets for what is said, since packets are handed over in pieces of one larger block. libopus and
-//! libfvad allocate nothing after their creation.
+//! Allocations of the hot paths once they run: none for the uplink, and one in many packets for the
+//! downlink, since packets are slices of a larger block. libopus and libfvad allocate nothing after
+//! their creation.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use hearken_proto::ids::DeviceId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// A room in which nobody speaks: the end of a recording in noise.
+/// Returns a recording without speech: the end of a recording in noise.
 fn quiet() -> Vec<Bytes> {
     let noisy = sound::recorded("zh_trade_stalls_noisy");
     let room = &noisy[noisy.len() - 20..];
@@ -32,7 +32,7 @@ fn quiet() -> Vec<Bytes> {
 fn listening_to_a_quiet_room_allocates_nothing() {
     let mut uplink = Uplink::default();
     let quiet = quiet();
-    quiet.iter().for_each(|packet| assert_eq!(uplink.packet(packet), 0, "nobody speaks"));
+    quiet.iter().for_each(|packet| assert_eq!(uplink.packet(packet), 0, "there is no speech"));
     let mut heard = 0;
     let spent = measure(|| heard = quiet.iter().map(|packet| uplink.packet(packet)).sum());
     assert_eq!((heard, spent.count_total), (0, 0));
@@ -42,7 +42,7 @@ fn listening_to_a_quiet_room_allocates_nothing() {
 fn an_utterance_allocates_nothing_while_it_is_spoken() {
     let mut uplink = Uplink::default();
     let speech = sound::recorded("en_sorrow_with_pauses");
-    // A lane is complete when each of its two blocks of 32 places was used once.
+    // A channel has all its memory once each of its two blocks of 32 slots was used.
     let begun = speech.iter().position(|packet| uplink.packet(packet) > 0).unwrap();
     let (first, rest) = speech[begun + 1..].split_at(70);
     first.iter().for_each(|packet| assert!(uplink.packet(packet) > 0));
@@ -52,27 +52,27 @@ fn an_utterance_allocates_nothing_while_it_is_spoken() {
 }
 
 #[test]
-fn a_voice_allocates_once_in_twenty_packets_at_most() {
+fn speech_allocates_at_most_once_in_twenty_packets() {
     let sound = sound::decoded(&sound::recorded("en_sorrow_with_pauses"));
     for rate_hz in [16_000, 24_000] {
         let settings = SpeakingSettings::default().for_rate(Some(rate_hz));
-        // As if the sound were of another rate, so that it is resampled.
+        // Another sample rate, so that the sound is resampled.
         let mut downlink = Downlink::new(&settings, 22_050);
         let pieces: Vec<&[i16]> = sound.chunks_exact(1_323).collect();
         let mut bytes = 0;
         let mut say = || bytes += pieces.iter().map(|p| downlink.samples(p)).sum::<usize>();
-        // Until as many packets wait as can.
+        // Until the maximum number of packets waits.
         (0..2).for_each(|_| say());
         let spent = measure(&mut say);
         assert!(bytes > 0);
         let most = pieces.len() as u64 / 20;
         assert!(spent.count_total <= most, "{} in {} packets", spent.count_total, pieces.len());
-        // The packets and what is lost at the ends of blocks, nothing beside them.
+        // Only the packets, and the unused ends of blocks.
         assert!(spent.bytes_total < 64 * 1_024, "{} bytes", spent.bytes_total);
     }
 }
 
-/// Reads the utterances and does nothing.
+/// Reads the utterances and does nothing with them.
 struct Reader;
 
 impl Actor for Reader {
@@ -101,7 +101,7 @@ impl Handler<SpeechEnded> for Reader {
 }
 
 #[test]
-fn the_actor_allocates_no_more_than_its_parts() {
+fn the_actor_allocates_nothing_beyond_its_parts() {
     let system = actix::System::new();
     let (lane, reader) = system.block_on(async {
         let (lane, packets) = mpsc::channel(64);
@@ -138,12 +138,13 @@ fn the_actor_allocates_no_more_than_its_parts() {
         });
     };
     let speech = sound::recorded("en_sorrow_with_pauses");
-    // The first clone of some bytes allocates what counts them; a socket's are clones already.
+    // The first clone of some bytes allocates their reference count; a socket's packets are clones
+    // already.
     let also = speech.clone();
     send(&speech[..60]);
     let few = measure(|| send(&speech[60..70])).count_total;
     let many = measure(|| send(&speech[60..120])).count_total;
-    // Lanes grow by a block now and then; nothing is allocated for each packet.
+    // Channels grow by a block now and then; nothing is allocated per packet.
     assert!(many <= few + 5, "{many} in 60 packets, {few} in 10");
     drop((also, reader));
 }

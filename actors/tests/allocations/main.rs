@@ -1,5 +1,5 @@
-//! What is allocated, counted by an allocator that replaces that of the program: how often on the
-//! hot paths, and how much where a limit is given in bytes of memory.
+//! Allocations, counted by an allocator that replaces the program's: their number on the hot paths,
+//! and their size where a limit is in bytes of memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod hot_paths;

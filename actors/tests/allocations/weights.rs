@@ -1,5 +1,5 @@
-//! Limits in bytes, compared with the memory that is really taken: what is limited is an estimate,
-//! and a stranger chooses what is estimated. Not for what is refused.
+//! Limits in bytes, compared with the memory that is actually used: the limits apply to an
+//! estimate, and a peer chooses the data that is estimated. Not for refusals.
 
 use allocation_counter::measure;
 use hearken_dialogue::tools::schema::Schema;
@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Returns what was made, and the bytes that it keeps.
+/// Returns the created value, and the bytes that it retains.
 fn kept<T>(make: impl FnOnce() -> T) -> (T, u64) {
     let mut made = None;
     let mut make = Some(make);
@@ -17,7 +17,7 @@ fn kept<T>(make: impl FnOnce() -> T) -> (T, u64) {
     (made.unwrap(), u64::try_from(spent.bytes_current).unwrap())
 }
 
-/// A JSON value as a stranger would write it: numbers of any length, many small values.
+/// A JSON value as an attacker would write it: numbers of any length, many small values.
 fn value() -> impl Strategy<Value = Value> {
     let number = prop_oneof![
         any::<i64>().prop_map(Value::from),
@@ -34,7 +34,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A regular expression that is large when it is compiled, or refused for that.
+/// A regular expression that is large when compiled, or refused for that.
 fn pattern() -> impl Strategy<Value = String> {
     let class = prop::sample::select(vec![
         r"\w",
@@ -53,7 +53,7 @@ fn pattern() -> impl Strategy<Value = String> {
     vec(part, 1..4).prop_map(|parts| parts.concat())
 }
 
-/// A schema with as much of everything as the limits allow, or a little less.
+/// A schema that exhausts all limits, or nearly.
 fn large_schema() -> impl Strategy<Value = Value> {
     (vec(pattern(), 0..=16), 0..700_usize, 0..40_usize, 0..300_usize).prop_map(
         |(patterns, values, depth, references)| {
@@ -73,7 +73,7 @@ fn large_schema() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Most memory while a schema within the limits is compiled, and what it keeps then, in bytes.
+/// Maximum memory while a schema within the limits is compiled, in bytes.
 const MOST_COMPILING: u64 = 4 << 20;
 const MOST_COMPILED: u64 = 4 << 20;
 
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_takes_at_most_what_it_is_counted_for(
+    fn a_message_takes_at_most_its_estimated_size(
         content in "\\PC{0,300}",
         calls in vec(("[a-z0-9-]{0,40}", "[a-z_]{0,64}", "\\PC{0,300}"), 0..20),
     ) {

@@ -1,5 +1,6 @@
-//! What the model is asked after a turn that failed, was refused or was cut: nothing of it, unless
-//! the person went on speaking while it was thought about. Not for how the cut itself shows.
+//! Prompts after a turn that failed, was refused or was cut: they contain nothing of it, unless the
+//! person went on speaking while the model was thinking. Not for the visible effects of the cut
+//! itself.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -17,7 +18,7 @@ use crate::{abort, freeze, listening, ms, shown, speak, start};
 
 const STORY: &str = "Tell a story.";
 
-/// A person has asked for a story, and the model thinks about it for long.
+/// A person has asked for a story, and the model thinks for a long time.
 async fn thinking() -> TestPipeline {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
@@ -32,7 +33,7 @@ fn prompts(pipeline: &TestPipeline) -> usize {
     pipeline.script.prompts.lock().unwrap().len()
 }
 
-/// The next question is asked alone.
+/// The next question is asked without earlier words.
 async fn nothing_is_left(pipeline: &mut TestPipeline, event: &str) {
     pipeline.forget();
     start(pipeline, "auto");
@@ -43,7 +44,7 @@ async fn nothing_is_left(pipeline: &mut TestPipeline, event: &str) {
     assert_eq!(shown(pipeline), ["Good day."], "after {event}");
 }
 
-/// A noise that no word is recognised in is not answered.
+/// Noise without recognised words is not answered.
 async fn noise_is_not_answered(pipeline: &mut TestPipeline, event: &str) {
     pipeline.forget();
     start(pipeline, "auto");
@@ -72,7 +73,7 @@ async fn cut(pipeline: &mut TestPipeline, event: &str) {
 }
 
 #[actix::test]
-async fn a_request_that_was_cut_while_it_was_thought_about_does_not_come_back() {
+async fn a_request_that_was_cut_while_the_model_was_thinking_does_not_come_back() {
     for event in ["an abort", "a wake word", "a short press"] {
         let mut pipeline = thinking().await;
         cut(&mut pipeline, event).await;
@@ -83,7 +84,7 @@ async fn a_request_that_was_cut_while_it_was_thought_about_does_not_come_back() 
 }
 
 #[actix::test]
-async fn a_request_that_was_cut_when_its_answer_began_does_not_come_back() {
+async fn a_request_that_was_cut_when_its_answer_started_does_not_come_back() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
     speak(&pipeline).await;
@@ -115,7 +116,7 @@ async fn an_abort_in_the_second_half_of_a_request_drops_the_first_too() {
 }
 
 #[actix::test]
-async fn who_goes_on_speaking_just_as_the_answer_begins_is_answered_to_both() {
+async fn words_that_go_on_just_as_the_answer_starts_get_one_answer_to_both_parts() {
     let mut began_unheard = 0;
     for delay in (0..400).step_by(10) {
         let mut pipeline = listening("realtime").await;
@@ -135,11 +136,11 @@ async fn who_goes_on_speaking_just_as_the_answer_begins_is_answered_to_both() {
         began_unheard += usize::from(joined && names.contains(&"tts/start".into()));
         pipeline.hang_up().await;
     }
-    assert!(began_unheard > 0, "no delay was the right one");
+    assert!(began_unheard > 0, "no delay hit the start of the answer");
 }
 
 #[actix::test]
-async fn words_of_a_turn_that_failed_are_not_glued_to_the_next() {
+async fn words_of_a_failed_turn_are_not_joined_to_the_next() {
     for act in [
         LlmAct::Fail(Kind::BadRequest, ms(10)),
         LlmAct::Fail(Kind::Unavailable, ms(10)),
@@ -160,7 +161,7 @@ async fn words_of_a_turn_that_failed_are_not_glued_to_the_next() {
 }
 
 #[actix::test]
-async fn words_whose_answer_could_not_be_spoken_are_not_glued_to_the_next() {
+async fn words_whose_answer_could_not_be_spoken_are_not_joined_to_the_next() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
     for _ in 0..3 {
@@ -174,7 +175,7 @@ async fn words_whose_answer_could_not_be_spoken_are_not_glued_to_the_next() {
 }
 
 #[actix::test]
-async fn words_before_a_second_half_that_is_not_recognised_are_not_glued_to_the_next() {
+async fn words_before_an_unrecognised_second_half_are_not_joined_to_the_next() {
     let mut pipeline = thinking().await;
     pipeline.script.hears(AsrAct::Fail(Kind::Timeout, ms(10)));
     speak(&pipeline).await;
@@ -184,7 +185,7 @@ async fn words_before_a_second_half_that_is_not_recognised_are_not_glued_to_the_
 }
 
 #[actix::test]
-async fn a_dialogue_that_the_model_refuses_again_begins_anew() {
+async fn a_dialogue_that_the_model_refuses_twice_restarts() {
     let mut pipeline = listening("auto").await;
     for (act, answer) in [
         (None, "Good day."),
@@ -200,12 +201,12 @@ async fn a_dialogue_that_the_model_refuses_again_begins_anew() {
         pipeline.until("tts/stop").await;
         assert_eq!(shown(&pipeline), [answer]);
     }
-    assert_eq!(pipeline.script.last_prompt().len(), 4, "one refusal forgets its own turn alone");
+    assert_eq!(pipeline.script.last_prompt().len(), 4, "one refusal only removes its own turn");
     nothing_is_left(&mut pipeline, "two refusals").await;
     pipeline.hang_up().await;
 }
 
-/// A loudspeaker: one tool, whose name no model's API takes.
+/// A loudspeaker with one tool, whose name no model API accepts.
 struct Speaker;
 
 impl ToolSource for Speaker {
@@ -239,7 +240,7 @@ async fn with_speaker() -> TestPipeline {
     pipeline
 }
 
-/// Panics where a base would refuse the prompt.
+/// Panics if an OpenAI-compatible API would refuse the prompt.
 fn is_legal(pipeline: &TestPipeline) {
     let prompt = pipeline.script.prompts.lock().unwrap().last().unwrap().clone();
     let mut ids = std::collections::HashSet::new();
@@ -255,7 +256,7 @@ fn is_legal(pipeline: &TestPipeline) {
 }
 
 #[actix::test]
-async fn a_call_by_the_tools_own_name_reaches_it_and_what_is_repeated_is_legal() {
+async fn a_call_by_the_tools_own_name_reaches_it_and_later_prompts_are_valid() {
     let mut pipeline = with_speaker().await;
     for (name, arguments, result) in [
         (
@@ -290,7 +291,7 @@ async fn a_call_by_the_tools_own_name_reaches_it_and_what_is_repeated_is_legal()
 }
 
 #[actix::test]
-async fn what_a_tool_said_is_forgotten_where_the_model_refuses_it() {
+async fn a_tool_result_that_the_model_refuses_is_forgotten() {
     let mut pipeline = with_speaker().await;
     pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
     let call = ("self_audio_speaker_set_volume", "{}");
@@ -303,7 +304,7 @@ async fn what_a_tool_said_is_forgotten_where_the_model_refuses_it() {
 }
 
 #[actix::test]
-async fn a_noise_that_is_recognised_as_punctuation_is_not_answered() {
+async fn noise_that_is_recognised_as_punctuation_is_not_answered() {
     for noise in ["。", ".", "…", "？！", "—", "🎵", " 、 "] {
         let mut pipeline = listening("auto").await;
         pipeline.script.hears(AsrAct::Text(noise, ms(10)));

@@ -1,5 +1,6 @@
-//! Acceptance checks of the device wire that no other test of a pipeline holds; that none is
-//! missing is checked in `tests/repository/acceptance.rs`. Not for what a virtual device makes of it.
+//! Acceptance checks of the device protocol that no other pipeline test covers;
+//! `tests/repository/acceptance.rs` checks that none is missing. Not for the reactions of a virtual
+//! device.
 
 use bytes::Bytes;
 use hearken_actors::settings::PipelineSettings;
@@ -11,7 +12,7 @@ use hearken_socket::testkit::Received;
 use crate::{audio_times, freeze, listening, ms, next_turn_works, shown, speak, start};
 
 #[actix::test]
-async fn check_07_the_hellos_framing_wins_and_malformed_headers_are_survived() {
+async fn check_07_the_hellos_framing_takes_precedence_and_malformed_headers_are_ignored() {
     freeze();
     let mut pipeline = TestPipeline::connect(PipelineSettings::default());
     pipeline.greet(3).await;
@@ -32,7 +33,7 @@ async fn check_07_the_hellos_framing_wins_and_malformed_headers_are_survived() {
 }
 
 #[actix::test]
-async fn check_08_every_rate_and_packet_length_is_understood_and_garbage_between_is_survived() {
+async fn check_08_every_rate_and_packet_length_is_understood_and_garbage_between_is_ignored() {
     for rate_hz in [8_000, 16_000, 24_000, 48_000] {
         for packet_ms in [20, 40, 60] {
             let mut pipeline = listening("auto").await;
@@ -61,7 +62,7 @@ async fn check_08_every_rate_and_packet_length_is_understood_and_garbage_between
 }
 
 #[actix::test]
-async fn check_09_audio_before_listening_is_no_second_utterance_of_the_wake_word() {
+async fn check_09_audio_before_listening_does_not_repeat_the_wake_word() {
     freeze();
     let mut pipeline = TestPipeline::greeted(PipelineSettings::default(), 1).await;
     pipeline.forget();
@@ -81,7 +82,7 @@ async fn check_09_audio_before_listening_is_no_second_utterance_of_the_wake_word
 }
 
 #[actix::test]
-async fn check_11_audio_comes_only_between_tts_start_and_tts_stop_and_not_at_once() {
+async fn check_11_audio_is_sent_only_between_tts_start_and_tts_stop_and_not_at_once() {
     let mut pipeline = listening("auto").await;
     for _ in 0..3 {
         pipeline.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is there."], ms(30)));
@@ -107,7 +108,7 @@ async fn check_11_audio_comes_only_between_tts_start_and_tts_stop_and_not_at_onc
 }
 
 #[actix::test]
-async fn check_16_an_abort_for_whatever_reason_is_answered_and_nothing_follows() {
+async fn check_16_an_abort_for_any_reason_is_answered_and_nothing_follows() {
     for reason in ["", r#","reason":"stop_listening""#, r#","reason":7"#] {
         let mut pipeline = listening("auto").await;
         pipeline.script.says(TtsAct::Audio { length: ms(6_000), first: ms(50), each: ms(5) });
@@ -124,8 +125,8 @@ async fn check_16_an_abort_for_whatever_reason_is_answered_and_nothing_follows()
 }
 
 #[actix::test]
-async fn check_17_after_a_wake_word_that_interrupts_the_old_turn_never_starts() {
-    // The wake word comes at every stage of the turn that it interrupts.
+async fn check_17_after_a_wake_word_that_interrupts_nothing_of_the_old_turn_follows() {
+    // The wake word arrives at every stage of the turn that it interrupts.
     for stage in (0..3_000).step_by(150) {
         let mut pipeline = listening("auto").await;
         pipeline.script.says(TtsAct::Audio { length: ms(3_000), first: ms(400), each: ms(50) });
@@ -141,7 +142,7 @@ async fn check_17_after_a_wake_word_that_interrupts_the_old_turn_never_starts() 
         let stops = pipeline.names().iter().filter(|n| *n == "tts/stop").count();
         assert_eq!((starts, stops), (1, 2), "{stage} ms: {:?}", pipeline.names());
         assert_eq!(pipeline.names()[0], "tts/stop", "{stage} ms");
-        assert_eq!(audio_times(&pipeline).len(), 15, "{stage} ms: the new answer's alone");
+        assert_eq!(audio_times(&pipeline).len(), 15, "{stage} ms: only those of the new answer");
         pipeline.hang_up().await;
     }
 }
@@ -163,7 +164,7 @@ async fn check_19_several_wakes_and_hellos_on_one_socket() {
 }
 
 #[actix::test]
-async fn check_23_oddities_of_other_clients_are_survived() {
+async fn check_23_unusual_messages_of_other_clients_are_accepted() {
     let mut pipeline = listening("auto").await;
     for text in [
         r#"{"type":"iot","update":true,"descriptors":[{"name":"Speaker"}]}"#,

@@ -1,5 +1,5 @@
-//! Calls before which the person is asked: a tool's result leads the model astray, the server asks,
-//! the person's next words decide. Not for the words themselves, nor for patterns of policies.
+//! Calls that need confirmation: a tool's result misleads the model, the server asks, and the
+//! person's next words decide. Not for the words themselves, nor for patterns of policies.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -43,7 +43,7 @@ impl Talk {
         Self { pipeline, called }
     }
 
-    /// The person says this, and everything of the answer is played.
+    /// The person says this, and the whole answer is played.
     async fn says(&mut self, words: &'static str) -> Vec<String> {
         self.pipeline.forget();
         start(&self.pipeline, "auto");
@@ -54,7 +54,7 @@ impl Talk {
         shown(&self.pipeline)
     }
 
-    /// The model makes these calls, one a round, before it answers the next words.
+    /// The model makes these calls, one per round, before it answers the next words.
     fn calls(&self, calls: &[(&'static str, &'static str)]) {
         for call in calls {
             self.pipeline.script.thinks(LlmAct::Call("", vec![*call]));
@@ -82,14 +82,14 @@ impl Talk {
         self.pipeline.script.prompts.lock().unwrap().last().unwrap().clone()
     }
 
-    /// The last result that the model was told.
+    /// The last result that the model received.
     fn result(&self) -> String {
         let prompt = self.prompt();
         let result = prompt.messages.iter().rfind(|message| message.role == Role::Tool);
         result.map(|message| message.content.clone()).unwrap_or_default()
     }
 
-    /// Panics where a model's API would refuse the last prompt.
+    /// Panics if a model API would refuse the last prompt.
     fn is_legal(&self) {
         let mut ids = std::collections::HashSet::new();
         let prompt = self.prompt();
@@ -103,7 +103,7 @@ impl Talk {
         }
     }
 
-    /// Ten further turns work, and no camera is used in them.
+    /// Ten further turns work without using a camera.
     async fn goes_on(mut self) {
         let before = self.photos();
         for _ in 0..10 {
@@ -116,7 +116,7 @@ impl Talk {
 }
 
 #[actix::test]
-async fn a_result_that_asks_for_the_camera_gets_a_question_and_a_yes_takes_one_photo() {
+async fn a_call_suggested_by_a_result_needs_consent_and_consent_takes_one_photo() {
     let mut talk = Talk::asked().await;
     assert_eq!(talk.says("Yes, please.").await, ["Good day."]);
     let photo = r#"self.camera.take_photo {"question":"who is there?"}"#;
@@ -133,12 +133,12 @@ async fn a_result_that_asks_for_the_camera_gets_a_question_and_a_yes_takes_one_p
         ]
     );
     assert_eq!(talk.says("Yes.").await, ["Good day."]);
-    assert_eq!(talk.photos(), 1, "one yes is one call");
+    assert_eq!(talk.photos(), 1, "one confirmation allows one call");
     talk.goes_on().await;
 }
 
 #[actix::test]
-async fn anything_but_a_yes_drops_the_call_and_the_model_is_told() {
+async fn anything_but_consent_drops_the_call_and_the_model_gets_an_error() {
     for words in ["No.", "What time is it?", "Yes, but not now.", "Okay, no."] {
         let mut talk = Talk::asked().await;
         assert_eq!(talk.says(words).await, ["Good day."]);
@@ -150,7 +150,7 @@ async fn anything_but_a_yes_drops_the_call_and_the_model_is_told() {
 }
 
 #[actix::test]
-async fn a_yes_after_a_minute_is_too_late() {
+async fn consent_after_a_minute_is_too_late() {
     for (seconds, photos) in [(50, 1), (60, 0)] {
         let mut talk = Talk::asked().await;
         talk.pipeline.pass(Duration::from_secs(seconds)).await;
@@ -161,7 +161,7 @@ async fn a_yes_after_a_minute_is_too_late() {
 }
 
 #[actix::test]
-async fn the_time_to_agree_begins_when_the_question_was_heard() {
+async fn the_time_limit_for_consent_starts_when_the_question_was_heard() {
     let mut talk = Talk::begin().await;
     talk.calls(&[NEWS, PHOTO]);
     talk.pipeline.script.says(TtsAct::Audio { length: ms(70_000), first: ms(50), each: ms(1) });
@@ -172,7 +172,7 @@ async fn the_time_to_agree_begins_when_the_question_was_heard() {
 }
 
 #[actix::test]
-async fn the_model_is_told_that_nobody_was_asked_to_the_end() {
+async fn the_model_is_informed_if_the_question_was_not_heard_completely() {
     let mut talk = Talk::asked().await;
     talk.pipeline.forget();
     let order = DeviceOrder::Say("Dinner is ready.".into());
@@ -185,7 +185,7 @@ async fn the_model_is_told_that_nobody_was_asked_to_the_end() {
 }
 
 #[actix::test]
-async fn a_question_that_was_cut_or_not_heard_asks_for_nothing() {
+async fn a_question_that_was_cut_or_not_heard_is_not_confirmed_by_later_words() {
     for event in ["abort", "silence"] {
         let mut talk = Talk::begin().await;
         talk.calls(&[NEWS, PHOTO]);
@@ -208,7 +208,7 @@ async fn a_question_that_was_cut_or_not_heard_asks_for_nothing() {
 }
 
 #[actix::test]
-async fn what_is_said_to_the_person_meanwhile_asks_for_nothing() {
+async fn messages_spoken_meanwhile_drop_the_pending_call() {
     let mut talk = Talk::asked().await;
     talk.pipeline.forget();
     let order = DeviceOrder::Say("Dinner is ready. Say yes if you come.".into());
@@ -220,20 +220,20 @@ async fn what_is_said_to_the_person_meanwhile_asks_for_nothing() {
 }
 
 #[actix::test]
-async fn a_camera_that_the_person_asks_for_is_used_at_once() {
+async fn a_camera_that_the_person_requests_is_used_at_once() {
     let mut talk = Talk::begin().await;
     talk.calls(&[("tell_time", "{}"), PHOTO, PHOTO]);
     assert_eq!(talk.says("What do you see?").await, ["Good day."]);
-    assert_eq!(talk.photos(), 2, "neither the clock nor the camera itself leads astray");
+    assert_eq!(talk.photos(), 2, "neither the clock nor the camera itself needs consent");
     talk.calls(&[DELETE]);
-    assert_eq!(talk.says("把它删掉").await, ["可以删除文件吗？"], "a picture may");
+    assert_eq!(talk.says("把它删掉").await, ["可以删除文件吗？"], "a picture needs consent");
     assert_eq!(talk.says("可以的，谢谢").await, ["Good day."]);
     assert_eq!(talk.called().last().unwrap(), r#"delete_file {"name":"a.txt"}"#);
     talk.goes_on().await;
 }
 
 #[actix::test]
-async fn a_result_of_an_earlier_turn_leads_astray_as_well() {
+async fn a_result_of_an_earlier_turn_also_requires_consent() {
     let mut talk = Talk::begin().await;
     talk.calls(&[NEWS]);
     assert_eq!(talk.says("What is the news?").await, ["Good day."]);
@@ -244,7 +244,7 @@ async fn a_result_of_an_earlier_turn_leads_astray_as_well() {
 }
 
 #[actix::test]
-async fn of_several_calls_of_a_round_one_is_asked_about_and_the_others_are_made() {
+async fn one_call_of_a_round_is_pending_and_the_others_run() {
     let mut talk = Talk::begin().await;
     talk.calls(&[NEWS]);
     talk.pipeline.script.thinks(LlmAct::Call("", vec![PHOTO, ("tell_time", "{}"), DELETE]));
@@ -258,7 +258,7 @@ async fn of_several_calls_of_a_round_one_is_asked_about_and_the_others_are_made(
 }
 
 #[actix::test]
-async fn configured_policies_hold_whatever_was_read() {
+async fn configured_policies_apply_whatever_was_read() {
     let mut settings = PipelineSettings::default();
     let patterns = [
         ("board/*", ToolPolicy::Allow),
@@ -282,7 +282,7 @@ async fn configured_policies_hold_whatever_was_read() {
 }
 
 #[actix::test]
-async fn arguments_that_do_not_fit_are_told_to_the_model_and_not_asked_about() {
+async fn invalid_arguments_are_reported_to_the_model_without_a_question() {
     let mut talk = Talk::begin().await;
     talk.calls(&[NEWS, ("self_camera_take_photo", r#"{"question": 1}"#)]);
     assert_eq!(talk.says("What is the news?").await, ["Good day."]);
@@ -291,7 +291,7 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_and_not_asked_about() {
 }
 
 #[actix::test]
-async fn a_call_that_waits_is_told_and_can_be_dropped_by_somebody_else() {
+async fn a_pending_call_is_listed_and_can_be_dropped_by_an_administrator() {
     let mut talk = Talk::asked().await;
     let calls = talk.pipeline.turn_journal().waiting().clone();
     let [(call, left)] = calls.all().try_into().unwrap();
@@ -306,7 +306,7 @@ async fn a_call_that_waits_is_told_and_can_be_dropped_by_somebody_else() {
     talk.says("Yes.").await;
     assert_eq!((talk.photos(), talk.result().as_str()), (0, NOT_AGREED));
 
-    // One that nobody drops is made, and waits no more; one that nobody answers waits a minute.
+    // A call that is confirmed is no longer pending; one without an answer expires after a minute.
     talk.calls(&[NEWS, PHOTO]);
     talk.says("What is the news?").await;
     assert_eq!(calls.all().len(), 1);
@@ -320,7 +320,7 @@ async fn a_call_that_waits_is_told_and_can_be_dropped_by_somebody_else() {
 }
 
 #[actix::test]
-async fn a_turn_that_a_limit_refuses_is_no_answer_to_a_question() {
+async fn a_turn_that_a_limit_refuses_does_not_answer_a_question() {
     let mut talk = Talk::asked().await;
     let limits = UsageSettings { total_tokens: 1, ..UsageSettings::default() };
     let meter = UsageMeter::new(limits, || date(2026, 11, 1));
@@ -329,5 +329,5 @@ async fn a_turn_that_a_limit_refuses_is_no_answer_to_a_question() {
     assert_eq!(talk.says("No, never.").await.len(), 1);
     meter.settings().set(UsageSettings::default());
     talk.says("Yes.").await;
-    assert_eq!(talk.photos(), 0, "they had said no");
+    assert_eq!(talk.photos(), 0, "the person had refused");
 }

@@ -1,5 +1,5 @@
-//! Limits of a day: who reaches one is told so, politely, and nothing else is spent; the next day all is as before. Not for
-//! sums, nor for where they are stored.
+//! Daily limits: clients that reach one get a polite notice and nothing else is spent; the next day
+//! they are answered again. Not for sums, nor for their storage.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -19,7 +19,7 @@ use jiff::civil::date;
 
 use crate::{freeze, listening_with, ms, next_turn_works, prompts, shown, speak, start};
 
-/// A device that listens, at a server with these limits, and the day of the month there.
+/// Returns a listening device at a server with these limits, and the day of the month there.
 async fn limited(usage: UsageSettings) -> (TestPipeline, UsageMeter, Arc<AtomicI8>) {
     let mut settings = PipelineSettings::default();
     settings.dialogue.language = hearken_base::language::Language::English;
@@ -44,7 +44,7 @@ async fn said(pipeline: &mut TestPipeline) -> Vec<String> {
 }
 
 #[actix::test]
-async fn a_limit_refuses_politely_until_the_day_ends_and_nothing_is_left_of_that() {
+async fn a_limit_refuses_politely_until_the_day_ends_and_leaves_no_trace() {
     let usage = UsageSettings { device_tokens: 1, ..UsageSettings::default() };
     let (mut pipeline, meter, day) = limited(usage).await;
     pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
@@ -67,7 +67,7 @@ async fn a_limit_refuses_politely_until_the_day_ends_and_nothing_is_left_of_that
 }
 
 #[actix::test]
-async fn the_limit_of_a_role_holds_from_the_next_turn_on() {
+async fn the_limit_of_a_role_applies_from_the_next_turn() {
     let (mut pipeline, meter, _) = limited(UsageSettings::default()).await;
     let settings = RoleSettings { daily_seconds: Some(0), ..RoleSettings::default() };
     let role = AssignedRole { role_id: "kids".into(), settings, ..AssignedRole::default() };
@@ -84,7 +84,7 @@ async fn the_limit_of_a_role_holds_from_the_next_turn_on() {
 }
 
 #[actix::test]
-async fn a_turn_counts_what_it_heard_said_and_asked_the_model() {
+async fn a_turn_counts_its_speech_and_its_tokens() {
     let (mut pipeline, meter, _) = limited(UsageSettings::default()).await;
     pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(1)));
     assert_eq!(said(&mut pipeline).await[1], "answered");
@@ -93,13 +93,13 @@ async fn a_turn_counts_what_it_heard_said_and_asked_the_model() {
     assert!((1_000..2_500).contains(&used.heard_ms), "{used:?}");
     assert!((500..3_000).contains(&used.said_ms), "{used:?}");
     assert_eq!(used.said_chars, 11);
-    // The scripted provider tells no tokens: they are estimated.
+    // The scripted provider reports no tokens: they are estimated.
     assert!(used.prompt_tokens > 10 && used.completion_tokens >= 3, "{used:?}");
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn speculations_that_were_dropped_are_counted_and_silence_is_not() {
+async fn dropped_speculations_are_counted_and_silence_is_not() {
     let (mut pipeline, meter, _) = limited(UsageSettings::default()).await;
     pipeline.script.hears(AsrAct::Text("", ms(0)));
     pipeline.stream(sound::silence(1_200)).await;

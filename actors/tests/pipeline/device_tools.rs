@@ -1,6 +1,5 @@
-//! Tools of a device over its socket, the device's part written out here: lists in pages, calls,
-//! and everything that real devices get wrong. Not for tools elsewhere or for the turn around
-//! them.
+//! Tools of a device over its socket, with the device's side written out here: lists in pages,
+//! calls, and all mistakes of real devices. Not for tools elsewhere or for the turn around them.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -22,7 +21,7 @@ pub(crate) const HELLO: &str =
     r#"{"type":"hello","version":1,"features":{"mcp":true},"transport":"websocket"}"#;
 pub(crate) const VOLUME: &str = "self.audio_speaker.set_volume";
 
-/// The next JSON-RPC message that the device is sent.
+/// Returns the next JSON-RPC message that the device is sent.
 async fn asked(pipeline: &mut TestPipeline) -> Value {
     match pipeline.until("mcp").await.what {
         Received::Text(json) => json["payload"].clone(),
@@ -30,7 +29,7 @@ async fn asked(pipeline: &mut TestPipeline) -> Value {
     }
 }
 
-/// The next request of this method, which the device then owes an answer.
+/// Returns the next request of this method, which the device then has to answer.
 pub(crate) async fn asked_for(pipeline: &mut TestPipeline, method: &str) -> Value {
     let message = asked(pipeline).await;
     assert_eq!(
@@ -75,7 +74,7 @@ pub(crate) fn tool(name: &str) -> Value {
     }})
 }
 
-/// A device that has said what it can do, with these tools, and listens.
+/// Returns a listening device that has announced these tools.
 async fn device_with(settings: PipelineSettings, tools: Vec<Value>) -> TestPipeline {
     freeze();
     let mut pipeline = TestPipeline::connect(settings);
@@ -94,13 +93,13 @@ async fn device() -> TestPipeline {
         .await
 }
 
-/// Somebody asks for something, and the model calls these tools.
+/// A person asks for something, and the model calls these tools.
 async fn call(pipeline: &TestPipeline, calls: Vec<(&'static str, &'static str)>) {
     pipeline.script.thinks(LlmAct::Call("", calls));
     speak(pipeline).await;
 }
 
-/// What the model was last told of its calls.
+/// Returns the results of the model's last calls.
 fn results(pipeline: &TestPipeline) -> Vec<String> {
     let told = pipeline.script.last_prompt();
     told.iter().filter_map(|m| m.strip_prefix("Tool: ")).map(str::to_owned).collect()
@@ -112,7 +111,7 @@ pub(crate) fn offered(pipeline: &TestPipeline) -> Vec<String> {
 }
 
 #[actix::test]
-async fn the_model_reads_a_device_s_tools_ahead_until_it_is_asked() {
+async fn the_prompt_with_a_device_s_tools_is_prefetched_until_the_first_question() {
     let mut pipeline = device().await;
     let openings = pipeline.script.openings.lock().unwrap().clone();
     let [opening] = &openings[..] else { panic!("{openings:?}") };
@@ -122,16 +121,16 @@ async fn the_model_reads_a_device_s_tools_ahead_until_it_is_asked() {
     assert_eq!(pipeline.script.reading.load(Ordering::Relaxed), 1);
     speak(&pipeline).await;
     pipeline.until("tts/stop").await;
-    assert_eq!(pipeline.script.reading.load(Ordering::Relaxed), 0, "the request is given up");
+    assert_eq!(pipeline.script.reading.load(Ordering::Relaxed), 0, "the request is cancelled");
     let prompts = pipeline.script.prompts.lock().unwrap().clone();
     assert_eq!(prompts[0].tools, opening.tools);
     let system = |prompt: &Prompt| prompt.messages[0].content.clone();
-    assert!(system(opening).starts_with(&system(&prompts[0])), "but for the note on the language");
+    assert!(system(opening).starts_with(&system(&prompts[0])), "except for the language note");
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn check_21_forty_tools_come_in_pages_and_one_is_called() {
+async fn check_21_forty_tools_are_listed_in_pages_and_one_is_called() {
     freeze();
     let mut pipeline = TestPipeline::connect(PipelineSettings::default());
     pipeline.text(HELLO);
@@ -158,7 +157,7 @@ async fn check_21_forty_tools_come_in_pages_and_one_is_called() {
     let request = asked_for(&mut pipeline, "tools/call").await;
     ids.push(request["id"].as_i64().unwrap());
     assert_eq!(request["params"], json!({"name": "self.tool39", "arguments": {"volume": 7}}));
-    assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7], "ids are whole numbers and never the same");
+    assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7], "ids are unique whole numbers");
     answer(&pipeline, &request, words("Volume is 7."));
     pipeline.until("tts/stop").await;
     assert_eq!(results(&pipeline), ["Volume is 7."]);
@@ -169,13 +168,13 @@ async fn check_21_forty_tools_come_in_pages_and_one_is_called() {
 }
 
 #[actix::test]
-async fn a_line_that_rested_is_taken_up_without_another_introduction() {
+async fn an_idle_link_is_reopened_without_another_initialisation() {
     let mut pipeline = device().await;
     for said in ["first", "second"] {
         pipeline.pass(ms(30_000)).await;
         call(&pipeline, vec![("self_audio_speaker_set_volume", r#"{"volume": 7}"#)]).await;
         let request = asked_for(&mut pipeline, "tools/call").await;
-        assert!(request["id"].as_i64() > Some(2), "an id is never used again: {request}");
+        assert!(request["id"].as_i64() > Some(2), "an id is never reused: {request}");
         answer(&pipeline, &request, words(said));
         pipeline.until("tts/stop").await;
     }
@@ -207,7 +206,7 @@ async fn check_21_errors_without_a_code_reach_the_model() {
 }
 
 #[actix::test]
-async fn check_21_an_answer_that_cannot_be_read_is_a_timeout_and_no_crash() {
+async fn check_21_an_unreadable_answer_is_a_timeout_and_no_crash() {
     let mut pipeline = device().await;
     call(&pipeline, vec![("self_get_device_status", "{}")]).await;
     asked_for(&mut pipeline, "tools/call").await;
@@ -228,7 +227,7 @@ async fn check_21_an_answer_that_cannot_be_read_is_a_timeout_and_no_crash() {
 }
 
 #[actix::test]
-async fn check_22_the_wait_for_a_tool_is_configured_and_late_answers_are_dropped() {
+async fn check_22_the_timeout_of_a_tool_is_configurable_and_late_answers_are_dropped() {
     let mut settings = PipelineSettings::default();
     settings.tools.device_timeout = Duration::from_secs(60);
     let mut pipeline = device_with(settings, vec![tool(VOLUME)]).await;
@@ -298,7 +297,7 @@ async fn two_calls_reach_a_device_one_after_the_other() {
 }
 
 #[actix::test]
-async fn an_interruption_cancels_the_call_and_the_model_is_told() {
+async fn an_interruption_cancels_the_call_and_the_model_gets_an_error() {
     let mut pipeline = device().await;
     pipeline
         .script
@@ -320,7 +319,7 @@ async fn an_interruption_cancels_the_call_and_the_model_is_told() {
 }
 
 #[actix::test]
-async fn pictures_become_a_note_and_tool_errors_are_told_as_such() {
+async fn pictures_become_a_note_and_tool_errors_are_reported_as_errors() {
     let mut pipeline = device().await;
     call(&pipeline, vec![("self_get_device_status", "{}"), ("self_get_device_status", "{}")]).await;
     let request = asked_for(&mut pipeline, "tools/call").await;
@@ -344,7 +343,7 @@ async fn pictures_become_a_note_and_tool_errors_are_told_as_such() {
 }
 
 #[actix::test]
-async fn a_second_hello_begins_anew_with_new_ids() {
+async fn a_second_hello_restarts_with_new_ids() {
     freeze();
     let mut pipeline = TestPipeline::connect(PipelineSettings::default());
     pipeline.text(HELLO);
@@ -359,7 +358,7 @@ async fn a_second_hello_begins_anew_with_new_ids() {
     );
     pipeline.forget();
     pipeline.pass(ms(500)).await;
-    assert_eq!(pipeline.names(), [""; 0], "the answer to the first hello was taken");
+    assert_eq!(pipeline.names(), [""; 0], "the answer to the first hello was accepted");
     answer(&pipeline, &second, json!({"protocolVersion": "2024-11-05"}));
     asked_for(&mut pipeline, "notifications/initialized").await;
     let list = asked_for(&mut pipeline, "tools/list").await;
@@ -374,7 +373,7 @@ async fn a_second_hello_begins_anew_with_new_ids() {
 }
 
 #[actix::test]
-async fn a_device_that_never_answers_talks_as_if_it_had_no_tools() {
+async fn a_device_that_never_answers_talks_without_tools() {
     freeze();
     let mut pipeline = TestPipeline::connect(PipelineSettings::default());
     pipeline.text(HELLO);
@@ -386,7 +385,7 @@ async fn a_device_that_never_answers_talks_as_if_it_had_no_tools() {
 }
 
 #[actix::test]
-async fn a_device_that_begins_its_tools_late_gets_them() {
+async fn a_device_whose_mcp_server_starts_late_gets_its_tools() {
     freeze();
     let mut pipeline = TestPipeline::connect(PipelineSettings::default());
     pipeline.text(HELLO);
@@ -411,7 +410,7 @@ async fn a_device_whose_first_initialize_is_lost_is_asked_again() {
     pipeline.text(HELLO);
     let first = asked_for(&mut pipeline, "initialize").await;
     let again = asked_for(&mut pipeline, "initialize").await;
-    assert!(again["id"].as_i64() > first["id"].as_i64(), "an id is never used again");
+    assert!(again["id"].as_i64() > first["id"].as_i64(), "an id is never reused");
     answer(&pipeline, &again, json!({"protocolVersion": "2024-11-05"}));
     asked_for(&mut pipeline, "notifications/initialized").await;
     asked_for(&mut pipeline, "tools/list").await;
@@ -419,7 +418,7 @@ async fn a_device_whose_first_initialize_is_lost_is_asked_again() {
 }
 
 #[actix::test]
-async fn a_list_without_an_answer_costs_no_tool_and_is_asked_for_again() {
+async fn a_list_without_an_answer_loses_no_tools_and_is_requested_again() {
     for answered in [1, 6] {
         let mut pipeline = device().await;
         let before = offered_in_a_turn(&mut pipeline).await;
@@ -437,13 +436,13 @@ async fn a_list_without_an_answer_costs_no_tool_and_is_asked_for_again() {
             pipeline.pass(Duration::from_secs(40)).await;
             pipeline.forget();
             pipeline.pass(Duration::from_secs(60)).await;
-            assert!(!pipeline.names().contains(&"mcp".to_owned()), "it is left in peace");
+            assert!(!pipeline.names().contains(&"mcp".to_owned()), "there are no further requests");
         }
         pipeline.hang_up().await;
     }
 }
 
-/// The next request of a list; one that was not answered in time is withdrawn.
+/// Returns the next request of a list; one that was not answered in time is cancelled.
 async fn next_list(pipeline: &mut TestPipeline) -> Value {
     loop {
         let message = asked(pipeline).await;
@@ -481,7 +480,7 @@ async fn check_21_an_error_with_quotes_in_it_reaches_the_model_at_once() {
 }
 
 #[actix::test]
-async fn a_long_connection_gets_a_fresh_token_for_its_camera() {
+async fn a_long_connection_gets_fresh_tokens_for_its_camera() {
     let mut settings = PipelineSettings::default();
     settings.device.no_voice_timeout = Duration::from_secs(7_200);
     let mut pipeline = device_with(settings, vec![tool(VOLUME)]).await;
@@ -505,7 +504,7 @@ async fn a_long_connection_gets_a_fresh_token_for_its_camera() {
 }
 
 #[actix::test]
-async fn things_of_old_firmware_are_tools_too() {
+async fn things_of_old_firmware_are_tools() {
     let mut pipeline = crate::listening("auto").await;
     let volume = json!({"description": "0 to 100", "type": "number"});
     pipeline.text(
@@ -553,7 +552,7 @@ async fn a_device_without_mcp_is_not_asked() {
 }
 
 #[actix::test]
-async fn numbers_pass_a_device_s_tools_as_they_were_written() {
+async fn numbers_pass_through_a_device_s_tools_unchanged() {
     let mut settings = PipelineSettings::default();
     settings.tools.max_result_bytes = 64 << 10;
     let list = json!({"type": "object", "properties": {"list": {"type": "array"}}});
@@ -565,7 +564,7 @@ async fn numbers_pass_a_device_s_tools_as_they_were_written() {
     let request = asked_for(&mut pipeline, "tools/call").await;
     let kept = numbers::array_kept(&written);
     assert_eq!(request["params"]["arguments"]["list"].to_string(), kept);
-    // A bare result, and a note of progress that is no answer.
+    // A bare result, and a progress notification, which is not an answer.
     tell(
         &pipeline,
         json!({"jsonrpc": "2.0", "method": "notifications/progress",

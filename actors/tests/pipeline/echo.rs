@@ -1,5 +1,6 @@
-//! Echo of a device that leaves it to the server, and of one that does not cancel it: its own reply does not interrupt it,
-//! and a person does. Not for how well that works, which `scripts/turns echo` measures.
+//! Echo of a device that leaves it to the server, and of one that does not cancel it: its own reply
+//! does not interrupt it, but a person does. Not for the quality of cancellation, which
+//! `scripts/turns echo` measures.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -18,18 +19,18 @@ use tokio::time::Instant;
 use crate::{freeze, ms, next_turn_works, shown, start};
 
 const PACKET: usize = 960;
-/// From the loudspeaker to the microphone, with the device's own buffers.
+/// Samples of delay from the loudspeaker to the microphone, with the device's own buffers.
 const WAY: usize = 1_600;
 
-/// A device whose microphone hears its loudspeaker at half its level.
+/// Device whose microphone hears its loudspeaker at half its level.
 struct Echoing {
     pipeline: TestPipeline,
     speaker: Decoder,
     microphone: Encoder,
-    /// What it plays, from the first packet on; and when that packet came.
+    /// Playback from the first packet, and the time of that packet.
     played: Vec<i16>,
     begun: Option<Duration>,
-    /// Stamps of packets, and when they have been played.
+    /// Stamps of packets, and the times at which they have been played.
     stamps: VecDeque<(Duration, u32)>,
     now: Duration,
 }
@@ -64,7 +65,7 @@ impl Echoing {
         self.stamps.push_back((end, packet.timestamp_ms));
     }
 
-    /// Lets 60 ms pass, in which a person may say this.
+    /// Lets 60 ms pass; `person` is spoken meanwhile.
     async fn tick(&mut self, person: &[i16]) {
         self.now += ms(60);
         let deadline = Instant::now() + (self.now - self.pipeline.now());
@@ -85,7 +86,7 @@ impl Echoing {
         self.pipeline.packet_played(self.microphone.encode(&sound).unwrap(), stamp);
     }
 
-    /// Hears what a person says, and then nothing for so long.
+    /// Lets a person speak, followed by this silence.
     async fn hear(&mut self, person: &[i16], silence: Duration) {
         for part in person.chunks(PACKET) {
             self.tick(part).await;
@@ -100,7 +101,7 @@ fn samples(time: Duration) -> usize {
     usize::try_from(time.as_millis()).unwrap() * 16
 }
 
-/// Asks something, and is told four sentences of recorded speech.
+/// Asks something, and gets four sentences of recorded speech.
 async fn told(features: &str, guarded: bool) -> Echoing {
     let mut device = Echoing::connect(features, guarded).await;
     device.pipeline.script.hears(AsrAct::Text("Tell me.", ms(10)));
@@ -145,27 +146,27 @@ async fn is_interrupted(mut device: Echoing) {
 }
 
 #[actix::test]
-async fn a_device_that_leaves_its_echo_to_us_is_not_interrupted_by_itself() {
+async fn a_device_that_leaves_its_echo_to_the_server_does_not_interrupt_itself() {
     plays_to_its_end(told(r#"{"aec":true}"#, true).await).await;
     plays_to_its_end(told(r#"{"aec":true}"#, false).await).await;
 }
 
 #[actix::test]
-async fn a_device_that_tells_nothing_is_not_interrupted_by_itself_while_it_is_guarded() {
+async fn a_device_without_playback_reports_does_not_interrupt_itself_with_the_guard() {
     plays_to_its_end(told("{}", true).await).await;
     let mut device = told("{}", false).await;
     device.hear(&[], ms(30_000)).await;
-    assert!(utterances(&device) > 1, "its echo is a voice");
+    assert!(utterances(&device) > 1, "its echo counts as voice");
 }
 
 #[actix::test]
-async fn a_person_is_heard_over_the_reply_and_the_next_turn_works() {
+async fn a_person_can_interrupt_the_reply_and_the_next_turn_works() {
     is_interrupted(told(r#"{"aec":true}"#, true).await).await;
     is_interrupted(told("{}", true).await).await;
 }
 
 #[actix::test]
-async fn words_after_a_reply_are_no_echo_of_it() {
+async fn words_after_a_reply_do_not_count_as_its_echo() {
     freeze();
     let mut heard = Vec::new();
     for features in [r#"{"aec":true}"#, "{}"] {

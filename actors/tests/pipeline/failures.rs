@@ -1,4 +1,4 @@
-//! Providers that fail, each in each way: an apology, `tts stop`, and the next turn works.
+//! Providers that fail, in every way: an apology, `tts stop`, and the next turn works.
 
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
@@ -20,7 +20,7 @@ async fn apologises(mut pipeline: TestPipeline, shows: &[&str], audible: bool) {
     let spoken = pipeline.names().iter().any(|n| n == "audio");
     assert_eq!(spoken, audible, "{:?}", pipeline.names());
     let faces = pipeline.log.iter().filter(|down| down.what.name() == "llm").count();
-    assert_eq!(faces, 1, "an apology has a face: {:?}", pipeline.names());
+    assert_eq!(faces, 1, "an apology has an emotion: {:?}", pipeline.names());
     next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
 }
@@ -36,7 +36,7 @@ async fn check_20_a_recogniser_that_fails_is_apologised_for() {
     ] {
         let pipeline = listening("auto").await;
         pipeline.script.hears(act);
-        // No word was understood, so the language is the deployment's.
+        // No words were recognised, so the language is the deployment's.
         apologises(pipeline, &["抱歉，我这边出了点问题，请再说一遍。"], true).await;
     }
 }
@@ -58,7 +58,7 @@ async fn check_20_a_model_that_fails_before_the_first_word_is_apologised_for() {
 }
 
 #[actix::test]
-async fn a_model_that_breaks_off_is_apologised_for_after_what_it_said() {
+async fn a_model_that_breaks_off_is_apologised_for_after_its_words() {
     let pipeline = listening("auto").await;
     pipeline.script.thinks(LlmAct::Break("First this. Then th", Kind::Unavailable));
     apologises(pipeline, &["First this.", "Then th", SORRY], true).await;
@@ -86,9 +86,9 @@ async fn check_20_a_synthesiser_that_is_down_is_apologised_for_on_the_display() 
     apologises(pipeline, &["Good day.", SORRY], false).await;
 }
 
-/// The person hears the rest of the answer, and it alone is remembered.
+/// The person hears the rest of the answer, and only that is remembered.
 #[actix::test]
-async fn a_sentence_that_the_voice_refuses_is_left_out() {
+async fn a_sentence_that_the_synthesiser_refuses_is_skipped() {
     for (acts, shows, remembered) in [
         ([None, Some(TtsAct::Fail(Kind::BadRequest, ms(10))), None], 3, "One is here. Three."),
         ([Some(TtsAct::Fail(Kind::Timeout, ms(9_000))), None, None], 3, "Two is there. Three."),
@@ -115,7 +115,7 @@ async fn a_sentence_that_the_voice_refuses_is_left_out() {
 }
 
 #[actix::test]
-async fn a_voice_that_refuses_twice_in_a_row_is_asked_for_an_apology_and_no_more() {
+async fn after_two_refused_sentences_the_synthesiser_gets_only_an_apology() {
     let mut pipeline = listening("auto").await;
     pipeline
         .script
@@ -133,7 +133,7 @@ async fn a_voice_that_refuses_twice_in_a_row_is_asked_for_an_apology_and_no_more
 }
 
 #[actix::test]
-async fn an_answer_of_nothing_but_emoji_is_a_face() {
+async fn an_answer_of_only_emoji_shows_an_emotion() {
     for (written, emotion) in [("😊", "happy"), (" 🎉🎉 ", "happy"), ("🦖", "neutral")] {
         let mut pipeline = listening("auto").await;
         pipeline.script.thinks(LlmAct::Write(vec![written], ms(10)));
@@ -150,7 +150,7 @@ async fn an_answer_of_nothing_but_emoji_is_a_face() {
 }
 
 #[actix::test]
-async fn a_voice_that_panics_ends_the_connection() {
+async fn a_synthesiser_that_panics_ends_the_connection() {
     let mut pipeline = listening("auto").await;
     pipeline.script.says(TtsAct::Panic);
     speak(&pipeline).await;
@@ -161,7 +161,7 @@ async fn a_voice_that_panics_ends_the_connection() {
 }
 
 #[actix::test]
-async fn slow_providers_are_waited_for() {
+async fn slow_providers_are_awaited() {
     let pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("hello there", ms(20_000)));
     pipeline.script.thinks(LlmAct::Write(vec!["Slow but ", "sure."], ms(10_000)));
@@ -170,7 +170,7 @@ async fn slow_providers_are_waited_for() {
 }
 
 #[actix::test]
-async fn check_23_garbage_from_the_device_is_survived() {
+async fn check_23_garbage_from_the_device_is_ignored() {
     let mut pipeline = listening("auto").await;
     for text in [
         "",
@@ -190,12 +190,12 @@ async fn check_23_garbage_from_the_device_is_survived() {
 }
 
 #[actix::test]
-async fn one_turn_too_many_is_told_that_we_are_busy_at_once() {
+async fn a_turn_over_the_limit_gets_the_busy_phrase_at_once() {
     let admission = AdmissionSettings { max_turns: 1, ..AdmissionSettings::default() };
     let settings = PipelineSettings { admission, ..PipelineSettings::default() };
     let busy = [settings.phrases.busy.zh.clone()];
     let mut pipeline = listening_with(settings, "manual").await;
-    let somebody_else = pipeline.admission().try_acquire().expect("nobody is in");
+    let somebody_else = pipeline.admission().try_acquire().expect("no turn is running");
     pipeline.stream(sound::voice(600)).await;
     let ended = Instant::now();
     pipeline.text(r#"{"type":"listen","state":"stop"}"#);
@@ -212,6 +212,6 @@ async fn one_turn_too_many_is_told_that_we_are_busy_at_once() {
     for _ in 0..3 {
         next_turn_works(&mut pipeline).await;
     }
-    assert!(pipeline.admission().try_acquire().is_some(), "a turn that is over holds no place");
+    assert!(pipeline.admission().try_acquire().is_some(), "a turn that is over holds no permit");
     pipeline.hang_up().await;
 }

@@ -1,5 +1,5 @@
-//! Turns that are cut: in each phase, by each means. The cut falls at the socket, and nothing of
-//! the old turn follows.
+//! Turns that are cut: in each phase, by each means. The socket cuts, and nothing of the old turn
+//! follows.
 
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
@@ -114,7 +114,7 @@ async fn check_15_speech_in_realtime_mode_cuts_playback_within_200_ms_of_voice()
 }
 
 #[actix::test]
-async fn a_cough_over_the_reply_does_not_cut_it() {
+async fn a_cough_over_the_reply_does_not_cut_the_reply() {
     let mut settings = PipelineSettings::default();
     settings.hearing.barge_in = ms(500);
     for (settings, cough) in [(PipelineSettings::default(), 60), (settings, 420)] {
@@ -127,7 +127,7 @@ async fn a_cough_over_the_reply_does_not_cut_it() {
         pipeline.stream(sound::silence(900)).await;
         pipeline.until("tts/stop").await;
         assert_eq!(audio_times(&pipeline).len(), 50, "{cough} ms of voice cut the reply");
-        // Between replies the usual length of voice is enough again.
+        // Between replies the usual length of voice is sufficient again.
         pipeline.stream(sound::voice(420)).await;
         pipeline.stream(sound::silence(900)).await;
         pipeline.until("tts/stop").await;
@@ -136,7 +136,7 @@ async fn a_cough_over_the_reply_does_not_cut_it() {
 }
 
 #[actix::test]
-async fn in_auto_mode_what_the_microphone_hears_while_speaking_is_ignored() {
+async fn in_auto_mode_the_microphone_is_ignored_while_speaking() {
     let mut pipeline = listening("auto").await;
     pipeline.script.says(TtsAct::Audio { length: ms(3_000), first: ms(50), each: ms(5) });
     speak(&pipeline).await;
@@ -150,7 +150,7 @@ async fn in_auto_mode_what_the_microphone_hears_while_speaking_is_ignored() {
 }
 
 #[actix::test]
-async fn going_on_speaking_before_the_answer_joins_both_parts() {
+async fn words_before_the_answer_starts_are_joined_to_the_question() {
     let mut pipeline = listening("auto").await;
     pipeline
         .script
@@ -167,7 +167,7 @@ async fn going_on_speaking_before_the_answer_joins_both_parts() {
 }
 
 #[actix::test]
-async fn words_that_are_still_being_recognised_are_not_lost_when_the_person_goes_on() {
+async fn words_in_recognition_are_not_lost_when_the_person_goes_on() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("It was the first", ms(1_500)));
     pipeline.script.hears(AsrAct::Text("great sorrow.", ms(100)));
@@ -181,7 +181,7 @@ async fn words_that_are_still_being_recognised_are_not_lost_when_the_person_goes
 }
 
 #[actix::test]
-async fn words_are_answered_in_the_order_in_which_they_were_said() {
+async fn words_are_answered_in_the_order_of_speech() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("It was the first", ms(6_000)));
     pipeline.script.hears(AsrAct::Text("great sorrow.", ms(10)));
@@ -193,7 +193,7 @@ async fn words_are_answered_in_the_order_in_which_they_were_said() {
 }
 
 #[actix::test]
-async fn words_wait_at_most_ten_seconds_for_the_recognition_of_a_noise_before_them() {
+async fn words_wait_at_most_ten_seconds_for_the_recognition_of_earlier_noise() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("never recognised in time", ms(59_000)));
     pipeline.script.hears(AsrAct::Text("", ms(10)));
@@ -210,7 +210,7 @@ async fn words_wait_at_most_ten_seconds_for_the_recognition_of_a_noise_before_th
 }
 
 #[actix::test]
-async fn a_noise_while_thinking_does_not_swallow_the_answer() {
+async fn noise_while_thinking_does_not_drop_the_answer() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("What is the time?", ms(10)));
     pipeline.script.hears(AsrAct::Text("", ms(10)));
@@ -260,6 +260,6 @@ async fn check_17_a_wake_word_while_speaking_cuts_and_greets() {
     pipeline.until("tts/stop").await;
     let names = pipeline.names();
     assert_eq!(names[..4], ["tts/stop", "stt", "tts/start", "tts/sentence_start"]);
-    assert_eq!(shown(&pipeline), ["I'm here."], "words of English were heard last");
+    assert_eq!(shown(&pipeline), ["I'm here."], "the last words were English");
     pipeline.hang_up().await;
 }

@@ -1,4 +1,5 @@
-//! One device's whole pipeline in virtual time, on scripted ports. Not for real engines or sockets.
+//! One device's complete pipeline in virtual time, on scripted ports. Not for real engines or
+//! sockets.
 
 mod afterwards;
 mod checks;
@@ -30,7 +31,7 @@ use hearken_socket::testkit::Received;
 
 pub(crate) use hearken_dialogue::testkit::{freeze, ms};
 
-/// A greeted device in this mode whose microphone is open.
+/// Returns a greeted device in this mode with an open microphone.
 pub(crate) async fn listening(mode: &str) -> TestPipeline {
     listening_with(PipelineSettings::default(), mode).await
 }
@@ -57,7 +58,7 @@ pub(crate) async fn speak(pipeline: &TestPipeline) {
     pipeline.stream(sound::silence(900)).await;
 }
 
-/// A whole further turn works: the proof that nothing is stuck.
+/// A complete further turn works, which proves that nothing is stuck.
 pub(crate) async fn next_turn_works(pipeline: &mut TestPipeline) {
     pipeline.forget();
     start(pipeline, "auto");
@@ -69,26 +70,26 @@ pub(crate) async fn next_turn_works(pipeline: &mut TestPipeline) {
     );
 }
 
-/// Last message of each prompt that the model got.
+/// Returns the last message of each prompt that the model got.
 pub(crate) fn prompts(pipeline: &TestPipeline) -> Vec<String> {
     let prompts = pipeline.script.prompts.lock().expect("no test panics while it holds them");
     let last = prompts.iter().filter_map(|prompt| prompt.messages.last());
     last.map(|message| message.content.clone()).collect()
 }
 
-/// Texts of the sentences shown.
+/// Returns the texts of the displayed sentences.
 pub(crate) fn shown(pipeline: &TestPipeline) -> Vec<String> {
     let starts = pipeline.log.iter().filter(|d| d.what.name() == "tts/sentence_start");
     starts.map(|d| d.what.text().to_owned()).collect()
 }
 
-/// Transcripts that were told.
+/// Returns the transcripts that were sent.
 pub(crate) fn transcripts(pipeline: &TestPipeline) -> Vec<String> {
     let told = pipeline.log.iter().filter(|down| down.what.name() == "stt");
     told.map(|down| down.what.text().to_owned()).collect()
 }
 
-/// When each audio packet came.
+/// Returns the arrival time of each audio packet.
 pub(crate) fn audio_times(pipeline: &TestPipeline) -> Vec<Duration> {
     pipeline.log.iter().filter(|d| matches!(d.what, Received::Audio(_))).map(|d| d.at).collect()
 }

@@ -1,5 +1,5 @@
-//! Numbers on their way from a model to tools and back: they arrive as they were written, whatever
-//! a float makes of them. Not for tools outside the pipeline.
+//! Numbers on their way from a model to tools and back: they arrive as they were written, even if a
+//! float could not represent them. Not for tools outside the pipeline.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{freeze, speak, start};
 
-/// Says back the arguments that it is called with, and keeps them.
+/// Returns the arguments of its calls, and stores them.
 #[derive(Default)]
 struct Echo(Arc<Mutex<Vec<String>>>);
 
@@ -51,7 +51,7 @@ impl ToolSource for Echo {
 async fn numbers_reach_a_tool_and_the_model_as_they_were_written() {
     freeze();
     let source = Arc::new(Echo::default());
-    // Room for all of them in one result.
+    // Enough for all of them in one result.
     let mut settings = PipelineSettings::default();
     settings.tools.max_result_bytes = 64 << 10;
     let mut pipeline = TestPipeline::connect_with(settings, vec![source.clone()]);
@@ -69,9 +69,9 @@ async fn numbers_reach_a_tool_and_the_model_as_they_were_written() {
     pipeline.hang_up().await;
 }
 
-/// The schema is checked on what was written, not on what a float makes of it.
+/// The schema is checked against the written number, not its float.
 #[actix::test]
-async fn large_whole_numbers_are_whole_to_a_schema() {
+async fn large_whole_numbers_are_integers_to_a_schema() {
     freeze();
     let source = Arc::new(Echo::default());
     let mut pipeline =

@@ -1,5 +1,5 @@
-//! Orders from outside a conversation: by the roster, by a second socket, to a visitor who may only
-//! hear a notice. Not for what a person says.
+//! Orders from outside a conversation: from the device registry, from a second socket, and for a
+//! device that only receives a notice. Not for a person's words.
 
 use hearken_actors::messages::DeviceOrder;
 use hearken_ports::{Devices as _, Unreachable};
@@ -21,7 +21,7 @@ async fn check_18_a_second_socket_of_a_device_replaces_the_first() {
     first.until("closed 1008").await;
     assert_eq!(first.device_registry().connected().len(), 1);
     next_turn_works(&mut second).await;
-    // The place is the second's: it must not be lost with the first.
+    // The registration is the second socket's: it must not be removed with the first.
     first.pass(ms(1_000)).await;
     assert_eq!(second.device_registry().connected().len(), 1);
     let device_registry = second.device_registry().clone();
@@ -64,7 +64,7 @@ async fn a_spoken_message_waits_for_the_end_of_the_turn() {
 }
 
 #[actix::test]
-async fn a_spoken_message_is_made_plain_and_cut_into_sentences() {
+async fn a_spoken_message_is_plain_and_split_into_sentences() {
     let mut pipeline = listening("auto").await;
     let text =
         "# Wash\n\n**The wash is done.** 😊 See [the page](https://a.example/b).\n- Hang it!";
@@ -76,14 +76,14 @@ async fn a_spoken_message_is_made_plain_and_cut_into_sentences() {
         4,
         "each sentence is a request of its own"
     );
-    assert_eq!(pipeline.names()[0], "llm", "its face is shown");
+    assert_eq!(pipeline.names()[0], "llm", "its emotion is shown");
     next_turn_works(&mut pipeline).await;
     assert_eq!(pipeline.script.last_prompt()[1..], ["User: hello there"], "it is not remembered");
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn a_message_that_comes_during_the_farewell_is_spoken() {
+async fn a_message_that_arrives_during_the_farewell_is_spoken() {
     let mut pipeline = listening("auto").await;
     pipeline.until("tts/sentence_start").await;
     pipeline.device_registry().order(&id(), DeviceOrder::Say("The wash is done.".into())).unwrap();
@@ -107,7 +107,7 @@ async fn orders_beyond_the_mailbox_are_refused() {
 }
 
 #[actix::test]
-async fn a_visitor_with_a_notice_hears_it_and_nothing_else() {
+async fn a_device_with_a_notice_hears_only_the_notice() {
     let pipeline = listening("auto").await;
     let mut connection = pipeline.again_with(Some("Your code is one two three.".into()));
     connection.greet(1).await;
@@ -119,7 +119,7 @@ async fn a_visitor_with_a_notice_hears_it_and_nothing_else() {
     assert_eq!(
         shown(&connection),
         ["Your code is one two three."],
-        "said once, unless asked again"
+        "spoken once, unless the person asks again"
     );
     connection.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
     connection.until("tts/stop").await;

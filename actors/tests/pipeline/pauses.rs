@@ -1,4 +1,4 @@
-//! Voice while a reply is played in realtime mode: the reply pauses, and ends or goes on when it is known what was said.
+//! Interruptions in realtime mode: the reply pauses, and ends or resumes when the words are known.
 //! Not for replies that are ended by other means.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
@@ -25,7 +25,8 @@ use crate::{
 pub(crate) const STORY: [&str; 3] =
     ["One is here. ", "Two and three and four and five and six. ", "Four."];
 
-/// A device in realtime mode that is told this, each sentence 2.4 s long, until it plays the second.
+/// Returns a device in realtime mode that gets this story, each sentence 2.4 s long, and plays the
+/// second one.
 pub(crate) async fn playing(settings: PipelineSettings, story: &[&'static str]) -> TestPipeline {
     let mut pipeline = listening_with(settings, "realtime").await;
     pipeline.script.thinks(LlmAct::Write(story.to_vec(), ms(5)));
@@ -54,14 +55,14 @@ pub(crate) const fn words(text: &'static str) -> AsrAct {
     AsrAct::Text(text, ms(30))
 }
 
-/// Longest time for which nothing was played after this, while the reply was being played.
+/// Returns the longest silence after this time, while the reply was being played.
 fn silence_after(pipeline: &TestPipeline, after: Duration) -> Duration {
     let times: Vec<_> = audio_times(pipeline).into_iter().filter(|at| *at > after).collect();
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
 }
 
 #[actix::test]
-async fn who_goes_on_after_a_first_sentence_without_sound_is_answered_to_both() {
+async fn words_after_a_silent_first_sentence_get_one_answer_to_both_parts() {
     let mut pipeline = listening("realtime").await;
     pipeline.script.hears(words("Turn on"));
     pipeline.script.thinks(LlmAct::Write(vec!["One. ", "Two."], ms(5)));
@@ -77,7 +78,7 @@ async fn who_goes_on_after_a_first_sentence_without_sound_is_answered_to_both() 
 }
 
 #[actix::test]
-async fn turns_that_interrupt_a_reply_are_counted_in_the_rate() {
+async fn turns_that_interrupt_a_reply_count_towards_the_rate_limit() {
     freeze();
     let limits = AdmissionSettings { turns_per_minute: 2, ..AdmissionSettings::default() };
     let rates = TurnRates::new(&limits);
@@ -101,7 +102,7 @@ async fn turns_that_interrupt_a_reply_are_counted_in_the_rate() {
     pipeline.hang_up().await;
 }
 
-/// Waits until this was told so often.
+/// Waits until this message was received this many times.
 pub(crate) async fn told(pipeline: &mut TestPipeline, name: &str, times: usize) {
     while pipeline.log.iter().filter(|down| down.what.name() == name).count() < times {
         pipeline.until(name).await;
@@ -109,7 +110,7 @@ pub(crate) async fn told(pipeline: &mut TestPipeline, name: &str, times: usize) 
 }
 
 #[actix::test]
-async fn without_words_the_reply_goes_on_with_the_first_sentence_that_was_not_heard() {
+async fn without_words_the_reply_resumes_at_the_first_unheard_sentence() {
     for nothing in [
         words(""),
         words("。"),
@@ -121,7 +122,7 @@ async fn without_words_the_reply_goes_on_with_the_first_sentence_that_was_not_he
         let said = format!("{nothing:?}");
         let voiced = says(&mut pipeline, nothing).await;
         let before: Vec<_> = audio_times(&pipeline).into_iter().filter(|at| *at > voiced).collect();
-        assert!(before[0] - voiced < ms(61), "it plays when the voice begins");
+        assert!(before[0] - voiced < ms(61), "it plays when the voice starts");
         pipeline.until("tts/stop").await;
         assert_eq!(
             shown(&pipeline),
@@ -133,7 +134,7 @@ async fn without_words_the_reply_goes_on_with_the_first_sentence_that_was_not_he
             ],
             "{said}"
         );
-        // From voice to silence, and how long it lasts: the voice, and the silence that ends the utterance.
+        // The pause lasts for the voice, and for the silence that ends the utterance.
         let last =
             audio_times(&pipeline).into_iter().filter(|at| *at < voiced + ms(400)).max().unwrap();
         assert!(last - voiced <= ms(200), "{said}: {:?}", last - voiced);
@@ -178,7 +179,7 @@ async fn words_end_the_reply_and_are_answered() {
 }
 
 #[actix::test]
-async fn stop_words_end_the_reply_and_want_no_answer() {
+async fn stop_words_end_the_reply_and_get_no_answer() {
     for stop in ["停！", "Stop, be quiet."] {
         let mut pipeline = playing(PipelineSettings::default(), &STORY).await;
         says(&mut pipeline, words(stop)).await;
@@ -213,7 +214,7 @@ async fn after_a_question_and_in_the_last_second_a_backchannel_is_an_answer() {
         assert_eq!(pipeline.script.last_prompt().last().unwrap(), "User: Yes.");
         pipeline.hang_up().await;
     }
-    // Before its last second, it is none.
+    // Before the last second, a backchannel is not an answer.
     let mut pipeline =
         playing(PipelineSettings::default(), &["So it is. ", "And that is all. "]).await;
     says(&mut pipeline, words("Yes.")).await;
@@ -223,7 +224,7 @@ async fn after_a_question_and_in_the_last_second_a_backchannel_is_an_answer() {
 }
 
 #[actix::test]
-async fn a_slow_recogniser_holds_up_the_reply_for_two_seconds_and_is_still_heard() {
+async fn a_slow_recogniser_pauses_the_reply_for_two_seconds_and_its_words_still_count() {
     for (late, expected) in [("", 4), ("Enough of that, please.", 4)] {
         let mut pipeline = playing(PipelineSettings::default(), &STORY).await;
         let voiced = says(&mut pipeline, AsrAct::Text(late, ms(4_000))).await;
@@ -242,7 +243,7 @@ async fn a_slow_recogniser_holds_up_the_reply_for_two_seconds_and_is_still_heard
 }
 
 #[actix::test]
-async fn who_speaks_again_before_the_first_was_understood_is_answered_to_both() {
+async fn words_before_the_first_were_understood_get_one_answer_to_both_parts() {
     let mut pipeline = playing(PipelineSettings::default(), &STORY).await;
     says(&mut pipeline, AsrAct::Text("Wait a", ms(1_000))).await;
     says(&mut pipeline, words("minute.")).await;
@@ -257,7 +258,7 @@ async fn who_speaks_again_before_the_first_was_understood_is_answered_to_both() 
 }
 
 #[actix::test]
-async fn a_second_sound_ends_the_reply_only_where_the_first_or_it_is_words() {
+async fn a_second_sound_ends_the_reply_only_if_one_of_both_has_words() {
     const GOES_ON: &[&str] = &["hello there"];
     let cases: [(&str, &str, usize, &[&str]); 6] = [
         ("", "", 4, GOES_ON),
@@ -285,7 +286,7 @@ async fn a_second_sound_ends_the_reply_only_where_the_first_or_it_is_words() {
 }
 
 #[actix::test]
-async fn a_sound_before_the_first_sentence_holds_it_back_and_words_belong_to_the_question() {
+async fn sound_before_the_first_sentence_delays_it_and_words_join_the_question() {
     let cases: [(&str, &[&str], &[&str]); 2] = [
         ("", &["One.", "Two."], &["hello there"]),
         ("And you?", &["Good day."], &["hello there", "hello there And you?"]),
@@ -308,7 +309,7 @@ async fn a_sound_before_the_first_sentence_holds_it_back_and_words_belong_to_the
 }
 
 #[actix::test]
-async fn words_that_come_while_the_model_still_writes_stand_behind_its_reply() {
+async fn words_during_generation_follow_the_reply_in_memory() {
     let mut pipeline = listening("realtime").await;
     pipeline
         .script
@@ -330,7 +331,7 @@ async fn words_that_come_while_the_model_still_writes_stand_behind_its_reply() {
 }
 
 #[actix::test]
-async fn who_never_stops_speaking_ends_the_reply() {
+async fn endless_speech_ends_the_reply() {
     let mut pipeline = playing(PipelineSettings::default(), &STORY).await;
     for _ in 0..8 {
         says(&mut pipeline, AsrAct::Text("", ms(60_000))).await;
@@ -366,7 +367,7 @@ async fn a_reply_may_be_interrupted_again_and_again_and_memory_is_what_was_heard
         says(&mut pipeline, words("嗯")).await;
         told(&mut pipeline, "tts/sentence_start", times).await;
     }
-    // Of the second sentence more was heard the first time than now.
+    // The first time, more of the second sentence was heard than now.
     says(&mut pipeline, words("Stop.")).await;
     told(&mut pipeline, "tts/stop", 1).await;
     assert_eq!(
@@ -389,7 +390,7 @@ async fn a_reply_may_be_interrupted_again_and_again_and_memory_is_what_was_heard
 async fn a_reply_that_is_all_sent_ends_after_a_noise_without_being_repeated() {
     let mut pipeline =
         playing(PipelineSettings::default(), &["So it is. ", "And that is all. "]).await;
-    // All packets are sent, and the last one is not played.
+    // All packets are sent, and the last one is not played yet.
     while audio_times(&pipeline).len() < 80 {
         pipeline.stream(sound::silence(60)).await;
         pipeline.pass(ms(0)).await;
@@ -402,7 +403,7 @@ async fn a_reply_that_is_all_sent_ends_after_a_noise_without_being_repeated() {
 }
 
 #[actix::test]
-async fn what_the_model_writes_while_the_reply_is_paused_is_spoken_too() {
+async fn text_that_the_model_writes_during_a_pause_is_spoken() {
     let mut pipeline = listening("realtime").await;
     pipeline.script.thinks(LlmAct::Write(vec!["One is here. ", "Two. ", "Three."], ms(900)));
     for _ in 0..3 {
@@ -421,7 +422,7 @@ async fn what_the_model_writes_while_the_reply_is_paused_is_spoken_too() {
 }
 
 #[actix::test]
-async fn at_the_limit_of_turns_an_interruption_takes_the_place_of_the_reply() {
+async fn at_the_limit_of_turns_an_interruption_takes_the_permit_of_the_reply() {
     let mut settings = PipelineSettings::default();
     settings.admission.max_turns = 1;
     for (said, expected) in [("What else?", "Good day."), ("嗯", "Four.")] {
@@ -442,7 +443,7 @@ async fn at_the_limit_of_turns_an_interruption_takes_the_place_of_the_reply() {
 }
 
 #[actix::test]
-async fn where_replies_do_not_pause_any_voice_ends_them() {
+async fn with_pausing_off_any_voice_ends_a_reply() {
     let mut settings = PipelineSettings::default();
     settings.interruption.pause = false;
     let mut pipeline = playing(settings, &STORY).await;
@@ -466,7 +467,7 @@ async fn the_role_of_a_device_decides_whether_voice_pauses_or_ends_a_reply() {
         settings.interruption.pause = configured;
         let mut pipeline = playing(settings, &STORY).await;
         let role = RoleSettings { interruption: Some(manner), ..RoleSettings::default() };
-        // It is given while the reply is played, and holds at once.
+        // The role is assigned while the reply is played, and applies at once.
         pipeline.script.style.lock().unwrap().role =
             Some(Arc::new(AssignedRole { settings: role, ..AssignedRole::default() }));
         pipeline.script.hears(words("嗯"));
@@ -481,7 +482,7 @@ async fn the_role_of_a_device_decides_whether_voice_pauses_or_ends_a_reply() {
 }
 
 #[actix::test]
-async fn a_paused_reply_sends_nothing_but_answers_to_what_the_device_asks() {
+async fn a_paused_reply_sends_only_answers_to_the_device() {
     let mut pipeline = playing(PipelineSettings::default(), &STORY).await;
     pipeline.script.hears(words(""));
     pipeline.stream(sound::voice(480)).await;

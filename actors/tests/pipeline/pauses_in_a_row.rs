@@ -1,5 +1,5 @@
-//! Several utterances over one reply, and what else happens while it is paused: no words are lost, and nobody takes its
-//! place. Not for one utterance, which `pauses` has.
+//! Several utterances over one reply, and other events while it is paused: no words are lost, and
+//! no other turn takes its permit. Not for single utterances, which are in `pauses`.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -12,7 +12,7 @@ use crate::pauses::{STORY, playing, says, told, words};
 use crate::{listening, ms, next_turn_works, prompts, shown, speak, start};
 
 #[actix::test]
-async fn words_are_answered_though_a_noise_after_them_was_recognised_before() {
+async fn words_are_answered_although_later_noise_was_recognised_first() {
     for recogniser in [ms(1_000), ms(1_500), ms(2_500), ms(3_000)] {
         let mut pipeline = playing(PipelineSettings::default(), &STORY).await;
         says(&mut pipeline, AsrAct::Text("What is it?", recogniser)).await;
@@ -25,7 +25,7 @@ async fn words_are_answered_though_a_noise_after_them_was_recognised_before() {
 }
 
 #[actix::test]
-async fn who_never_stops_speaking_before_the_first_sentence_is_answered_once() {
+async fn endless_speech_before_the_first_sentence_is_answered_once() {
     let mut pipeline = listening("realtime").await;
     pipeline.script.thinks(LlmAct::Write(vec!["One. ", "Two."], ms(5)));
     pipeline.script.says(TtsAct::Audio { length: ms(900), first: ms(25_000), each: ms(1) });
@@ -42,7 +42,7 @@ async fn who_never_stops_speaking_before_the_first_sentence_is_answered_once() {
 }
 
 #[actix::test]
-async fn at_the_limit_of_turns_nobody_takes_the_place_of_a_paused_reply() {
+async fn at_the_limit_of_turns_no_other_turn_takes_the_permit_of_a_paused_reply() {
     let mut settings = PipelineSettings::default();
     settings.admission.max_turns = 1;
     let mut pipeline = playing(settings, &STORY).await;
@@ -57,13 +57,13 @@ async fn at_the_limit_of_turns_nobody_takes_the_place_of_a_paused_reply() {
     told(&mut pipeline, "tts/stop", 1).await;
     assert_eq!(shown(&pipeline).last().unwrap(), "Four.", "it has gone on");
     pipeline.pass(ms(100)).await;
-    assert!(!taken(&pipeline), "the place is free after it");
+    assert!(!taken(&pipeline), "the permit is free after it");
     next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn a_mode_that_is_chosen_during_a_reply_has_its_own_border_of_speech() {
+async fn a_mode_chosen_during_a_reply_has_its_own_voice_threshold() {
     let mut settings = PipelineSettings::default();
     settings.hearing.barge_in = ms(600);
     for mode in ["auto", "manual"] {

@@ -1,5 +1,5 @@
-//! Who speaks: names and memories of people whose voices are known, learning a voice, and ignoring others. Not for telling
-//! voices apart.
+//! Speakers: names and memories of people with known voices, learning a voice, and ignoring others.
+//! Not for distinguishing voices.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -20,7 +20,7 @@ use crate::{freeze, ms, next_turn_works, prompts, shown, start, transcripts};
 const ANNA: Option<usize> = Some(1);
 const BEN: Option<usize> = Some(2);
 
-/// A server that looks at voices, and one device.
+/// Server with speaker recognition, and one device.
 struct Home {
     pipeline: TestPipeline,
     people: People,
@@ -45,21 +45,21 @@ impl Home {
         Self { pipeline, people, store, voices }
     }
 
-    /// Anna is known.
+    /// Creates a server that knows Anna.
     async fn with_anna(settings: SpeakerSettings, mode: &str) -> Self {
         let home = Self::listening(settings, 3, mode).await;
         home.enrol(ANNA, "Anna").await;
         home
     }
 
-    /// Somebody's voice is learned from recordings.
+    /// Learns a person's voice from recordings.
     async fn enrol(&self, voice: Option<usize>, name: &str) {
         self.voices.hears(voice);
         let recordings = vec![vec![100; 40_000]; 3];
         self.people.enrol_recordings(name, recordings).await.unwrap();
     }
 
-    /// Somebody says this for two seconds, and is silent; the recogniser takes so long.
+    /// A person says this for two seconds, and is silent; the recogniser takes this long.
     async fn speaks(&self, voice: Option<usize>, words: &'static str, recogniser: Duration) {
         self.voices.hears(voice);
         self.pipeline.script.hears(AsrAct::Text(words, recogniser));
@@ -67,7 +67,7 @@ impl Home {
         self.pipeline.stream(sound::silence(900)).await;
     }
 
-    /// Somebody says this, and is answered.
+    /// A person says this, and is answered.
     async fn says(&mut self, voice: Option<usize>, words: &'static str) -> String {
         start(&self.pipeline, "auto");
         self.speaks(voice, words, ms(50)).await;
@@ -76,7 +76,7 @@ impl Home {
         prompts(&self.pipeline).last().unwrap().clone()
     }
 
-    /// Instructions of the last prompt.
+    /// Returns the instructions of the last prompt.
     fn told(&self) -> String {
         let prompts = self.pipeline.script.prompts.lock().unwrap();
         prompts.last().unwrap().messages[0].content.clone()
@@ -84,7 +84,7 @@ impl Home {
 }
 
 #[actix::test]
-async fn the_model_is_told_who_speaks_where_the_voice_is_known() {
+async fn the_model_knows_who_speaks_if_the_voice_is_known() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     let anna = home.people.all()[0].id.clone();
     home.people.remember(&anna, "likes tea").await.unwrap();
@@ -92,7 +92,7 @@ async fn the_model_is_told_who_speaks_where_the_voice_is_known() {
     assert!(home.told().contains("You remember of Anna: likes tea."), "{}", home.told());
     assert_eq!(home.says(BEN, "And I?").await, "And I?");
     assert!(!home.told().contains("Anna"), "{}", home.told());
-    // Who is not recognised, because the model is busy, is whoever spoke last.
+    // If the speaker embedder is busy, the last speaker is assumed.
     assert_eq!(home.says(ANNA, "Again.").await, "[Anna] Again.");
     assert_eq!(home.says(None, "Yes.").await, "[Anna] Yes.");
     let prompts = home.pipeline.script.prompts.lock().unwrap();
@@ -142,14 +142,14 @@ async fn a_voice_is_learned_by_three_sentences_and_known_in_the_next_conversatio
     let told = home.told();
     assert!(told.contains("You remember of Ben: has a dog."), "{told}");
     assert!(told.contains("On another day Ben said: Who am I? You answered: Good day."), "{told}");
-    // What was said in this conversation is not told twice.
+    // Words of this conversation are not repeated.
     home.says(BEN, "Is it noon?").await;
     assert!(!home.told().contains("said: Hello."), "{}", home.told());
     drop(before);
 }
 
 #[actix::test]
-async fn who_hums_over_a_reply_is_not_who_is_spoken_to() {
+async fn a_backchannel_over_a_reply_does_not_change_the_speaker() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "realtime").await;
     home.pipeline.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });
     home.speaks(ANNA, "Tell me a story.", ms(50)).await;
@@ -164,7 +164,7 @@ async fn who_hums_over_a_reply_is_not_who_is_spoken_to() {
 }
 
 #[actix::test]
-async fn forgetting_somebody_deletes_all_of_them_at_once() {
+async fn forgetting_a_person_deletes_all_their_data_at_once() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.says(ANNA, "Is it noon?").await;
     home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
@@ -176,7 +176,7 @@ async fn forgetting_somebody_deletes_all_of_them_at_once() {
 }
 
 #[actix::test]
-async fn whoever_asked_to_be_forgotten_agrees_with_a_word_and_nobody_else_does() {
+async fn only_the_person_who_asked_to_be_forgotten_can_confirm() {
     for (voice, forgotten) in [(ANNA, true), (None, true), (BEN, false)] {
         freeze();
         let (people, store, voices) = people(SpeakerSettings::default());
@@ -197,7 +197,7 @@ async fn whoever_asked_to_be_forgotten_agrees_with_a_word_and_nobody_else_does()
 }
 
 #[actix::test]
-async fn tools_about_somebody_fail_where_the_voice_is_not_known() {
+async fn tools_about_the_speaker_fail_if_the_voice_is_unknown() {
     let mut home = Home::new(SpeakerSettings::default()).await;
     let calls =
         vec![("remember_about_me", r#"{"fact":"x"}"#), ("ignore_other_voices", r#"{"on":true}"#)];
@@ -213,10 +213,10 @@ async fn tools_about_somebody_fail_where_the_voice_is_not_known() {
 }
 
 #[actix::test]
-async fn what_somebody_asks_is_not_done_to_whoever_speaks_on() {
+async fn a_request_of_one_person_does_not_apply_to_the_next_speaker() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.enrol(BEN, "Ben").await;
-    // The model thinks for long: nothing is spoken when the other one speaks.
+    // The model thinks for a long time: nothing is spoken when the other person speaks.
     home.pipeline.script.thinks(LlmAct::Write(vec!["Yes."], ms(60_000)));
     home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
     home.speaks(BEN, "Forget me.", ms(50)).await;
@@ -226,7 +226,7 @@ async fn what_somebody_asks_is_not_done_to_whoever_speaks_on() {
     let asked = home.pipeline.script.last_prompt();
     assert!(asked.iter().any(|said| said.contains("Forget me. What is for dinner?")), "{asked:?}");
     assert_eq!(home.people.all().len(), 2);
-    // Each of them may ask alone.
+    // Each of them may ask separately.
     home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
     home.says(BEN, "Forget me, please.").await;
     assert_eq!(home.people.all()[0].name, "Anna");
@@ -234,10 +234,10 @@ async fn what_somebody_asks_is_not_done_to_whoever_speaks_on() {
 }
 
 #[actix::test]
-async fn what_a_stranger_may_have_written_becomes_no_memory_unasked() {
+async fn untrusted_text_is_not_stored_in_memory_without_consent() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.says(ANNA, "Hello.").await;
-    // The result of a tool that is not there counts as a stranger's.
+    // The result of a missing tool counts as untrusted.
     home.pipeline.script.thinks(LlmAct::Call("", vec![("look_up", "{}")]));
     let fact = r#"{"fact":"may open every door"}"#;
     home.pipeline.script.thinks(LlmAct::Call("", vec![("remember_about_me", fact)]));
@@ -251,7 +251,8 @@ async fn what_a_stranger_may_have_written_becomes_no_memory_unasked() {
     next_turn_works(&mut home.pipeline).await;
 }
 
-/// Anna asks for a story, somebody speaks over it, and the prompts after that are returned.
+/// Anna asks for a story, and another person speaks over it. Returns the prompts after that, and
+/// the sentences.
 async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<String>, Vec<String>) {
     let settings = SpeakerSettings { ignore_others, ..SpeakerSettings::default() };
     let mut home = Home::with_anna(settings, "realtime").await;
@@ -271,10 +272,10 @@ async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<Strin
 }
 
 #[actix::test]
-async fn other_voices_do_not_end_a_reply_where_they_are_ignored() {
+async fn ignored_voices_do_not_end_a_reply() {
     let (asked, said) = interrupted_by(BEN, true).await;
     assert_eq!(asked, ["[Anna] Tell me a story."]);
-    assert_eq!(said, ["One is here.", "One is here.", "Two is here."], "it goes on");
+    assert_eq!(said, ["One is here.", "One is here.", "Two is here."], "the reply resumes");
     for (voice, ignore) in [(BEN, false), (ANNA, true)] {
         let (asked, _) = interrupted_by(voice, ignore).await;
         assert_eq!(asked.len(), 2, "{voice:?}");
@@ -282,7 +283,7 @@ async fn other_voices_do_not_end_a_reply_where_they_are_ignored() {
 }
 
 #[actix::test]
-async fn a_slow_model_of_voices_delays_an_answer_by_half_a_second_at_most() {
+async fn a_slow_speaker_embedder_delays_an_answer_by_at_most_half_a_second() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     *home.voices.takes.lock().unwrap() = Duration::from_secs(60);
     let begun = home.pipeline.now();
@@ -294,7 +295,7 @@ async fn a_slow_model_of_voices_delays_an_answer_by_half_a_second_at_most() {
 }
 
 #[actix::test]
-async fn a_store_that_is_down_costs_memories_and_no_answers() {
+async fn a_store_that_is_down_loses_memories_but_no_answers() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     *home.store.fails.lock().unwrap() = true;
     for _ in 0..3 {
@@ -322,7 +323,7 @@ async fn a_store_that_is_down_costs_memories_and_no_answers() {
 }
 
 #[actix::test]
-async fn a_short_word_is_no_voice_and_a_name_that_is_taken_is_refused() {
+async fn a_short_word_is_not_enough_to_learn_a_voice_and_a_taken_name_is_refused() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.pipeline
         .script
@@ -342,7 +343,7 @@ async fn a_short_word_is_no_voice_and_a_name_that_is_taken_is_refused() {
 }
 
 #[actix::test]
-async fn a_question_is_answered_though_a_voice_that_is_ignored_follows_it() {
+async fn a_question_is_answered_although_an_ignored_voice_follows() {
     let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
     for (first, second) in [(ANNA, BEN), (BEN, ANNA)] {
         let mut home = Home::with_anna(settings.clone(), "realtime").await;
@@ -376,7 +377,7 @@ async fn a_question_is_answered_though_a_voice_that_is_ignored_follows_it() {
 }
 
 #[actix::test]
-async fn everybody_is_heard_again_once_the_person_who_is_spoken_to_is_deleted() {
+async fn all_voices_count_again_once_the_current_speaker_is_deleted() {
     let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
     let mut home = Home::with_anna(settings, "auto").await;
     assert_eq!(home.says(ANNA, "Good day.").await, "[Anna] Good day.");
@@ -387,7 +388,7 @@ async fn everybody_is_heard_again_once_the_person_who_is_spoken_to_is_deleted() 
 }
 
 #[actix::test]
-async fn who_is_not_recognised_can_neither_rename_nor_delete_the_one_before() {
+async fn an_unrecognised_speaker_can_neither_rename_nor_delete_the_previous_one() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     home.says(ANNA, "Good day.").await;
     for call in [("remember_my_voice", r#"{"name":"Ben"}"#), ("forget_me", "{}")] {
@@ -403,7 +404,7 @@ async fn who_is_not_recognised_can_neither_rename_nor_delete_the_one_before() {
 }
 
 #[actix::test]
-async fn what_is_forgotten_of_somebody_is_not_told_in_a_conversation_that_goes_on() {
+async fn forgotten_memories_disappear_from_a_running_conversation() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     let anna = home.people.all()[0].id.clone();
     home.people.converse(&anna, "I like tea.", "So do I.").await.unwrap();
@@ -415,7 +416,7 @@ async fn what_is_forgotten_of_somebody_is_not_told_in_a_conversation_that_goes_o
 }
 
 #[actix::test]
-async fn who_is_deleted_at_another_instance_is_forgotten_here_with_the_next_change() {
+async fn a_person_deleted_on_another_instance_is_forgotten_here_with_the_next_change() {
     let home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     let anna = home.people.all()[0].id.clone();
     home.store.delete_person(&anna).await.unwrap();
@@ -424,7 +425,7 @@ async fn who_is_deleted_at_another_instance_is_forgotten_here_with_the_next_chan
 }
 
 #[actix::test]
-async fn the_model_is_told_how_many_sentences_are_left_with_each_of_them() {
+async fn the_model_knows_the_number_of_missing_sentences_after_each_of_them() {
     let mut home = Home::new(SpeakerSettings::default()).await;
     home.pipeline.script.thinks(LlmAct::Call("", vec![("remember_my_voice", r#"{"name":"Ben"}"#)]));
     home.says(BEN, "Please remember my voice, I am Ben.").await;
@@ -435,7 +436,7 @@ async fn the_model_is_told_how_many_sentences_are_left_with_each_of_them() {
 }
 
 #[actix::test]
-async fn words_of_a_voice_that_is_ignored_do_not_go_to_the_model() {
+async fn words_of_an_ignored_voice_do_not_reach_the_model() {
     let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
     let mut home = Home::with_anna(settings, "auto").await;
     home.says(ANNA, "Good day.").await;

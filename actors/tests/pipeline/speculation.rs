@@ -1,5 +1,5 @@
-//! Speculative answers in a pause: held until the person has finished, dropped without a trace if they go on. Not for how
-//! long a silence must last.
+//! Early answers in a pause: held back until the person has finished, dropped without a trace if
+//! they go on. Not for the length of the silence.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -22,7 +22,8 @@ use crate::{
     transcripts,
 };
 
-/// What services of the Internet take: 250 ms for the transcript, 350 to the first words, 150 to the first sound.
+/// Latencies of cloud services: 250 ms for the transcript, 350 to the first words, 150 to the first
+/// sound.
 fn upstreams(pipeline: &TestPipeline, words: &'static str, reply: &'static str) {
     pipeline.script.hears(AsrAct::Text(words, ms(250)));
     pipeline.script.thinks(LlmAct::Write(vec![reply], ms(350)));
@@ -38,7 +39,8 @@ fn tries(tries: u32) -> PipelineSettings {
     settings
 }
 
-/// Says something, is silent, and returns the times from the end of the voice to the transcript and the first audio.
+/// Says something, is silent, and returns the times from the end of the voice to the transcript and
+/// the first audio.
 async fn answered(pipeline: &mut TestPipeline) -> (Duration, Duration) {
     pipeline.stream(sound::voice(1_000)).await;
     let silent = pipeline.now();
@@ -54,7 +56,7 @@ async fn pause(pipeline: &TestPipeline) {
 }
 
 #[actix::test]
-async fn recognition_model_and_synthesis_work_while_the_silence_lasts() {
+async fn recognition_model_and_synthesis_work_during_the_silence() {
     let mut seen = Vec::new();
     for tries in [3, 0] {
         let mut pipeline = listening_with(self::tries(tries), "auto").await;
@@ -65,7 +67,7 @@ async fn recognition_model_and_synthesis_work_while_the_silence_lasts() {
         pipeline.hang_up().await;
     }
     let [(told, first), (told_later, first_later)] = seen[..] else { panic!("{seen:?}") };
-    // The silence of 700 ms is noticed a packet later at most; from 300 ms on, all three work.
+    // The silence of 700 ms is detected at most one packet later; from 300 ms on, all three work.
     assert!(told < ms(790), "{told:?}");
     assert!(first < ms(1_060 + 90), "{first:?}");
     assert!(
@@ -103,7 +105,7 @@ async fn nothing_of_a_speculation_is_sent_before_the_person_has_finished() {
 }
 
 #[actix::test]
-async fn who_goes_on_is_answered_to_all_they_said_and_the_speculation_leaves_no_trace() {
+async fn a_person_who_goes_on_gets_one_answer_and_the_speculation_leaves_no_trace() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("Tell me", ms(10)));
     pipeline.script.hears(AsrAct::Text("Tell me about cats.", ms(10)));
@@ -130,7 +132,7 @@ async fn who_goes_on_is_answered_to_all_they_said_and_the_speculation_leaves_no_
 }
 
 #[actix::test]
-async fn no_more_speculations_are_made_than_allowed_and_none_of_long_utterances() {
+async fn speculations_are_limited_in_number_and_by_the_length_of_the_utterance() {
     for (longest, expected) in [(10_000, 3), (2_500, 1)] {
         let mut settings = PipelineSettings::default();
         settings.speculation.max_speech = ms(longest);
@@ -151,7 +153,7 @@ async fn no_more_speculations_are_made_than_allowed_and_none_of_long_utterances(
 }
 
 #[actix::test]
-async fn tools_are_called_when_the_person_has_finished_and_only_then() {
+async fn tools_are_called_only_when_the_person_has_finished() {
     for goes_on in [false, true] {
         let called = Arc::default();
         crate::freeze();
@@ -178,7 +180,7 @@ async fn tools_are_called_when_the_person_has_finished_and_only_then() {
 }
 
 #[actix::test]
-async fn while_a_call_waits_for_a_yes_nothing_is_begun_early() {
+async fn no_early_answer_starts_while_a_call_is_pending_confirmation() {
     let called: Arc<Mutex<Vec<String>>> = Arc::default();
     crate::freeze();
     let mut pipeline = TestPipeline::connect_with(PipelineSettings::default(), sources(&called));
@@ -204,7 +206,7 @@ async fn while_a_call_waits_for_a_yes_nothing_is_begun_early() {
 }
 
 #[actix::test]
-async fn a_service_that_fails_in_a_pause_fails_once() {
+async fn a_service_that_fails_in_a_pause_is_asked_once() {
     for (asr, llm) in [
         (AsrAct::Fail(Kind::Unavailable, ms(10)), None),
         (AsrAct::Fail(Kind::Timeout, ms(1_000)), None),
@@ -233,7 +235,7 @@ async fn a_service_that_fails_in_a_pause_fails_once() {
 }
 
 #[actix::test]
-async fn a_speculation_that_failed_is_forgotten_when_the_person_goes_on() {
+async fn a_failed_speculation_is_dropped_when_the_person_goes_on() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Fail(Kind::Unavailable, ms(10)));
     pipeline.script.hears(AsrAct::Text("Tell me about", ms(10)));
@@ -252,7 +254,7 @@ async fn a_speculation_that_failed_is_forgotten_when_the_person_goes_on() {
 }
 
 #[actix::test]
-async fn a_turn_that_is_aborted_in_a_pause_ends_with_its_speculation() {
+async fn an_aborted_turn_ends_with_its_speculation() {
     for wait in [100, 5_000] {
         let mut pipeline = listening("auto").await;
         pipeline.script.hears(AsrAct::Text("Tell me a story.", ms(10)));
@@ -282,7 +284,7 @@ async fn a_speculation_ends_with_its_connection() {
 }
 
 #[actix::test]
-async fn under_load_and_where_tokens_are_dear_nothing_is_begun_early() {
+async fn no_early_answer_starts_under_load_or_with_expensive_tokens() {
     for dear in [false, true] {
         let mut settings = PipelineSettings::default();
         settings.speculation.max_price_per_million = if dear { -1.0 } else { 5.0 };
@@ -306,14 +308,14 @@ async fn under_load_and_where_tokens_are_dear_nothing_is_begun_early() {
 }
 
 #[actix::test]
-async fn at_the_limit_of_turns_nothing_is_begun_early_and_a_speculation_frees_its_place() {
+async fn at_the_limit_of_turns_no_early_answer_starts_and_a_dropped_one_frees_its_permit() {
     let mut settings = PipelineSettings::default();
     settings.admission.max_turns = 1;
     let mut pipeline = listening_with(settings, "auto").await;
     let mut other = pipeline.again();
     other.greet(1).await;
     start(&other, "auto");
-    // Both pause; the second one finds the only place taken.
+    // Both pause; the second one finds no free permit.
     pipeline.stream(sound::voice(1_000)).await;
     pause(&pipeline).await;
     other.stream(sound::voice(1_000)).await;
@@ -326,11 +328,11 @@ async fn at_the_limit_of_turns_nothing_is_begun_early_and_a_speculation_frees_it
     other.hang_up().await;
 }
 
-/// A recogniser that tells words while it listens, as of 100 ms ago, and takes 250 ms for the transcript.
+/// Recogniser with partial transcripts, which lag by 100 ms, and 250 ms for the transcript.
 const STREAMING: AsrAct = AsrAct::Streaming { lag: ms(100), finish: ms(250) };
 
 #[actix::test]
-async fn words_that_are_known_before_the_transcript_are_answered_sooner() {
+async fn partial_transcripts_are_answered_sooner() {
     let mut seen = Vec::new();
     for act in [AsrAct::Text("Is it noon?", ms(250)), STREAMING] {
         let mut pipeline = listening_with(tries(3), "auto").await;
@@ -356,9 +358,9 @@ async fn words_that_are_known_before_the_transcript_are_answered_sooner() {
 }
 
 #[actix::test]
-async fn words_that_were_not_all_are_answered_anew() {
+async fn an_incomplete_partial_transcript_is_answered_again() {
     let mut pipeline = listening_with(tries(3), "auto").await;
-    // Of what was said in the last 500 ms nothing is known in the pause.
+    // In the pause, the words of the last 500 ms are unknown.
     pipeline.script.hears(AsrAct::Streaming { lag: ms(500), finish: ms(100) });
     let (_, first) = answered(&mut pipeline).await;
     let asked = prompts(&pipeline);
@@ -370,7 +372,7 @@ async fn words_that_were_not_all_are_answered_anew() {
 }
 
 #[actix::test]
-async fn a_speculation_with_other_tools_than_the_model_has_now_is_not_used() {
+async fn a_speculation_with_other_tools_than_the_current_ones_is_not_used() {
     crate::freeze();
     let mut pipeline = TestPipeline::connect(PipelineSettings::default());
     pipeline.text(HELLO);
@@ -382,7 +384,7 @@ async fn a_speculation_with_other_tools_than_the_model_has_now_is_not_used() {
     assert_eq!(
         (prompts(&pipeline).len(), offered(&pipeline)),
         (1, Vec::new()),
-        "it is begun early"
+        "an early answer starts"
     );
     answer(&pipeline, &list, serde_json::json!({"tools": [tool(VOLUME)]}));
     pipeline.stream(sound::silence(600)).await;
@@ -391,14 +393,14 @@ async fn a_speculation_with_other_tools_than_the_model_has_now_is_not_used() {
     assert_eq!(
         pipeline.script.reading.load(Ordering::Relaxed),
         0,
-        "nothing is read beside the reply"
+        "no prefetch runs during the reply"
     );
     next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn a_speculation_that_is_dropped_leaves_the_language_as_it_was() {
+async fn a_dropped_speculation_does_not_change_the_language() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("Is it noon?", ms(0)));
     pipeline.stream(sound::voice(1_000)).await;

@@ -1,5 +1,5 @@
-//! The tool loop around a turn: rounds, mistakes of the model, slow tools and what is heard
-//! meanwhile. Not for the tools of a device, which are in `device_tools`.
+//! Tool loop of a turn: rounds, mistakes of the model, slow tools and sounds meanwhile. Not for the
+//! tools of a device, which are in `device_tools`.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::{abort, audio_times, freeze, ms, next_turn_works, shown, speak, start};
 
-/// Waits as long as its arguments say, and notes what was called and what came to its end.
+/// Tool that waits as long as its arguments say, and records started and finished calls.
 #[derive(Default)]
 struct Waiting {
     begun: Arc<Mutex<Vec<(Instant, String)>>>,
@@ -92,7 +92,7 @@ fn last_result(pipeline: &TestPipeline) -> String {
 }
 
 #[actix::test]
-async fn words_before_a_call_are_spoken_at_once_and_all_is_remembered() {
+async fn words_before_a_call_are_spoken_at_once_and_remembered() {
     let (mut pipeline, _) = listening().await;
     pipeline.script.thinks(LlmAct::Call("😊 Let me look", vec![("wait_here", r#"{"ms": 1000}"#)]));
     pipeline.script.thinks(LlmAct::Write(vec!["It is done."], ms(10)));
@@ -133,7 +133,7 @@ async fn a_model_that_says_nothing_after_its_calls_is_not_apologised_for() {
         assert_eq!(pipeline.script.last_prompt()[4], "Assistant: Done.");
         pipeline.hang_up().await;
     }
-    // A call that failed is not done.
+    // A failed call is not reported as done.
     let (mut pipeline, _) = listening().await;
     pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", "{}")]));
     pipeline.script.thinks(LlmAct::Write(vec![], ms(10)));
@@ -167,7 +167,7 @@ async fn calls_of_one_round_run_at_the_same_time() {
 }
 
 #[actix::test]
-async fn mistakes_in_a_call_are_told_to_the_model_which_may_do_better() {
+async fn mistakes_in_a_call_are_reported_to_the_model_which_may_retry() {
     let (mut pipeline, source) = listening().await;
     for (name, arguments, result) in [
         (
@@ -197,7 +197,7 @@ async fn mistakes_in_a_call_are_told_to_the_model_which_may_do_better() {
 }
 
 #[actix::test]
-async fn after_ten_rounds_the_model_keeps_the_tools_and_may_not_call_them() {
+async fn after_ten_rounds_the_tools_are_still_offered_but_may_not_be_called() {
     let (mut pipeline, source) = listening().await;
     for _ in 0..11 {
         pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 1}"#)]));
@@ -228,8 +228,8 @@ async fn a_turn_has_a_time_limit_for_all_its_tools() {
     pipeline.hang_up().await;
 }
 
-/// Every time from `from` to `to` in which a device that plays what it is sent, packet after
-/// packet, is silent.
+/// Returns every time from `from` to `to` in which a device that plays its packets as they arrive
+/// is silent.
 fn silences(pipeline: &TestPipeline, from: Duration, to: Duration) -> Vec<Duration> {
     const PACKET: Duration = ms(60);
     let mut quiet_from = from;
@@ -243,7 +243,7 @@ fn silences(pipeline: &TestPipeline, from: Duration, to: Duration) -> Vec<Durati
 }
 
 #[actix::test]
-async fn check_19_a_tool_of_200_s_is_bridged_and_nobody_is_sent_away() {
+async fn check_19_a_tool_of_200_s_is_bridged_and_the_connection_stays() {
     let mut settings = PipelineSettings::default();
     settings.tools.turn_total = Duration::from_secs(250);
     let (mut pipeline, _) = listening_with(settings).await;
@@ -269,12 +269,12 @@ async fn check_19_a_tool_of_200_s_is_bridged_and_nobody_is_sent_away() {
     pipeline.hang_up().await;
 }
 
-/// A synthesiser that lets wait for its sound.
+/// A synthesiser with this delay before its sound.
 fn sound(length_ms: u64, first_ms: u64) -> TtsAct {
     TtsAct::Audio { length: ms(length_ms), first: ms(first_ms), each: ms(5) }
 }
 
-/// 20 s by its length.
+/// Text of 20 s.
 const LONG: &str = "This sentence is as long as a sentence can be that says in very many words that something \
     is looked up, although it is spoken by a voice that takes three seconds for all of it, so that \
     whoever counts its letters instead of its packets takes the silence after it for speech, and \
@@ -284,8 +284,8 @@ const LONG: &str = "This sentence is as long as a sentence can be that says in v
 async fn no_silence_within_a_tool_of_28_s_is_longer_than_5_s() {
     let fillers = |length_ms, first_ms| vec![sound(length_ms, first_ms); 12];
     let after = |first, rest: Vec<TtsAct>| [vec![first], rest].concat();
-    // What is said before, what is made of it and of the phrases, and the shortest silence between
-    // the phrases.
+    // Sounds before, speaking times of these words and of the phrases, and the minimum silence
+    // between the phrases.
     for (name, before, sounds, shortest) in [
         ("fast phrases", "", fillers(300, 10), 2_900),
         ("long phrases", "", fillers(6_000, 80), 2_900),
@@ -307,7 +307,7 @@ async fn no_silence_within_a_tool_of_28_s_is_longer_than_5_s() {
         let all = silences(&pipeline, from, from + ms(28_000));
         let longest = all.iter().max().unwrap();
         assert!(*longest <= ms(5_000), "{name}: {longest:?}");
-        // The first one is before anything was said, and the last is ended by the tool.
+        // The first silence is before any speech, and the last one is ended by the tool.
         let between: Vec<&Duration> =
             all[1..all.len() - 1].iter().filter(|s| **s > ms(900)).collect();
         assert!(between.iter().all(|s| **s >= ms(shortest)), "{name}: {between:?}");
@@ -330,7 +330,7 @@ async fn a_quick_tool_is_not_bridged() {
 }
 
 #[actix::test]
-async fn an_interruption_cancels_calls_but_those_that_finish() {
+async fn an_interruption_cancels_all_calls_except_finishing_ones() {
     let (mut pipeline, source) = listening().await;
     let calls = vec![("wait_here", r#"{"ms": 5000}"#), ("wait_on", r#"{"ms": 5000}"#)];
     pipeline.script.thinks(LlmAct::Call("", calls));
@@ -348,12 +348,12 @@ async fn an_interruption_cancels_calls_but_those_that_finish() {
 }
 
 #[actix::test]
-async fn a_noise_while_a_call_finishes_does_not_lose_its_result() {
+async fn noise_during_a_finishing_call_does_not_lose_its_result() {
     noise_while_a_call_runs("wait_on").await;
 }
 
 #[actix::test]
-async fn a_noise_does_not_cancel_a_call_and_have_it_made_again() {
+async fn noise_does_not_cancel_and_repeat_a_call() {
     noise_while_a_call_runs("wait_here").await;
 }
 
@@ -380,7 +380,7 @@ async fn noise_while_a_call_runs(tool: &'static str) {
 }
 
 #[actix::test]
-async fn a_call_under_way_goes_on_and_is_not_made_again_for_more_words() {
+async fn a_running_call_continues_and_is_not_repeated_for_further_words() {
     let (mut pipeline, source) = listening().await;
     pipeline.script.hears(AsrAct::Text("The next song.", ms(10)));
     pipeline.script.hears(AsrAct::Text("Please.", ms(10)));
@@ -401,16 +401,17 @@ async fn a_call_under_way_goes_on_and_is_not_made_again_for_more_words() {
 }
 
 #[actix::test]
-async fn a_noise_while_an_agreed_call_finishes_does_not_lose_its_result() {
+async fn noise_during_a_confirmed_finishing_call_does_not_lose_its_result() {
     noise_while_an_agreed_call_runs("wait_on").await;
 }
 
 #[actix::test]
-async fn a_noise_does_not_cancel_an_agreed_call_of_any_tool() {
+async fn noise_does_not_cancel_a_confirmed_call_of_any_tool() {
     noise_while_an_agreed_call_runs("wait_here").await;
 }
 
-/// The person agrees to a call, and a noise is heard while it runs. It is made once, and its result reaches the model.
+/// The person confirms a call, and noise is heard while it runs. The call is made once, and its
+/// result reaches the model.
 async fn noise_while_an_agreed_call_runs(tool: &'static str) {
     let mut settings = PipelineSettings::default();
     let patterns = [("waiting/*".to_owned(), ToolPolicy::Ask)].into();
@@ -436,7 +437,7 @@ async fn noise_while_an_agreed_call_runs(tool: &'static str) {
 }
 
 #[actix::test]
-async fn a_connection_that_ends_cancels_calls_but_those_that_finish() {
+async fn the_end_of_a_connection_cancels_all_calls_except_finishing_ones() {
     let (mut pipeline, source) = listening().await;
     let calls = vec![("wait_here", r#"{"ms": 5000}"#), ("wait_on", r#"{"ms": 5000}"#)];
     pipeline.script.thinks(LlmAct::Call("", calls));
@@ -477,7 +478,8 @@ impl ToolSource for Camera {
     }
 }
 
-/// Takes 3 s to see a cat, the first time; fails the second. Notes what it was asked.
+/// Vision model that needs 3 s to describe a cat the first time, and fails the second time. Records
+/// its questions.
 #[derive(Default)]
 struct Eye(Mutex<Vec<(String, Picture)>>);
 
@@ -499,7 +501,7 @@ impl ImageDescriber for Eye {
 }
 
 #[actix::test]
-async fn a_picture_is_described_by_a_model_that_sees_where_there_is_one() {
+async fn a_picture_is_described_by_a_vision_model_if_there_is_one() {
     freeze();
     let eye = Arc::new(Eye::default());
     let describer: Option<Arc<dyn ImageDescriber>> = Some(eye.clone());

@@ -1,5 +1,5 @@
-//! How long a silence must last to end a turn: what the turn detector says of it, what it does not, and what was learned
-//! from pauses. Not for the detector itself.
+//! Length of the silence that ends a turn: with the turn detector's judgements, without them, and
+//! with learned pauses. Not for the detector itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,11 +20,11 @@ const LIKELY: Option<f32> = Some(0.99);
 const UNSURE: Option<f32> = Some(0.9);
 const UNLIKELY: Option<f32> = Some(0.1);
 
-/// Detector that judges as it is told, and says nothing after that.
+/// Detector with scripted judgements, and none after them.
 #[derive(Default)]
 struct Scripted {
     judgements: Mutex<VecDeque<Option<f32>>>,
-    /// Samples of the speech that it was given.
+    /// Numbers of samples of the speech that it was given.
     asked: Mutex<Vec<usize>>,
     takes: Duration,
 }
@@ -40,10 +40,10 @@ impl TurnDetector for Scripted {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics with it")
+    mutex.lock().expect("nothing panics while it holds the lock")
 }
 
-/// Gives the server a detector that judges so, each time within 40 ms.
+/// Gives the server a detector with these judgements, each within 40 ms.
 fn detect(pipeline: &TestPipeline, judgements: &[Option<f32>]) -> Arc<Scripted> {
     detect_within(pipeline, ms(40), judgements)
 }
@@ -59,7 +59,7 @@ fn detect_within(
     detector
 }
 
-/// Says something, is silent for two seconds, and returns how much silence ended the turn.
+/// Says something, is silent for two seconds, and returns the silence that ended the turn.
 async fn waited(pipeline: &mut TestPipeline) -> Duration {
     waited_for(pipeline, 2_000).await
 }
@@ -75,16 +75,16 @@ async fn waited_for(pipeline: &mut TestPipeline, silence: u64) -> Duration {
     told.expect("it was just waited for").at - silent
 }
 
-/// Silence is noticed a packet later, and the voice detector holds on to a voice for some frames.
+/// Silence is detected a packet later, and the voice detector extends a voice by some frames.
 fn about(waited: Duration, expected: u64) {
     let lag = waited.as_millis().abs_diff(u128::from(expected));
     assert!(lag <= 90, "{waited:?}, not {expected} ms");
 }
 
 #[actix::test]
-async fn what_is_likely_over_is_answered_soon_and_what_is_not_late() {
+async fn likely_ends_are_answered_soon_and_unlikely_ones_late() {
     for (judgements, expected) in [
-        // The judgement comes 40 ms after the silence was looked at, at 300 ms: the turn ends at once.
+        // The judgement arrives 40 ms after the first look at 300 ms: the turn ends at once.
         (&[LIKELY][..], 340),
         (&[UNSURE], 700),
         (&[UNLIKELY], 1_000),
@@ -92,7 +92,7 @@ async fn what_is_likely_over_is_answered_soon_and_what_is_not_late() {
         (&[UNSURE, LIKELY], 540),
         (&[UNLIKELY, UNSURE], 700),
         (&[UNSURE, UNLIKELY], 1_000),
-        // Nothing is said: silence alone decides.
+        // Without a judgement, silence alone decides.
         (&[], 700),
         (&[None, UNSURE], 700),
     ] {
@@ -113,14 +113,14 @@ async fn the_detector_is_given_the_speech_with_its_silence() {
     waited(&mut pipeline).await;
     let asked = lock(&detector.asked).clone();
     let [first, second] = asked[..] else { panic!("{asked:?}") };
-    // 1 s of voice, 300 ms of silence; 200 ms later again. What the microphone heard before was nothing.
+    // 1 s of voice and 300 ms of silence; 200 ms later again. The microphone heard nothing before.
     assert!((18_000..23_000).contains(&first), "{first}");
     assert_eq!((second - first) / 16, 200);
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn who_goes_on_in_time_is_not_answered_and_the_next_silence_is_judged_anew() {
+async fn a_person_who_goes_on_in_time_is_not_answered_and_the_next_silence_is_judged() {
     let mut pipeline = listening("auto").await;
     let detector = detect(&pipeline, &[UNLIKELY, UNLIKELY, LIKELY]);
     pipeline.stream(sound::voice(1_000)).await;
@@ -135,9 +135,9 @@ async fn who_goes_on_in_time_is_not_answered_and_the_next_silence_is_judged_anew
 }
 
 #[actix::test]
-async fn a_judgement_of_a_silence_that_is_over_chooses_nothing() {
+async fn a_judgement_of_a_past_silence_has_no_effect() {
     let mut pipeline = listening("auto").await;
-    // It comes when the person has gone on for 60 ms, who then is silent for long.
+    // It arrives when the person has gone on for 60 ms; then they are silent for a long time.
     detect_within(&pipeline, ms(160), &[LIKELY]);
     pipeline.stream(sound::voice(1_000)).await;
     pipeline.stream(sound::silence(360)).await;
@@ -169,12 +169,12 @@ async fn while_the_server_is_strained_nothing_is_judged() {
 }
 
 #[actix::test]
-async fn who_pauses_for_long_is_waited_for() {
+async fn people_with_long_pauses_get_a_longer_window() {
     let mut pipeline = listening("auto").await;
     detect(&pipeline, &[LIKELY]);
     about(waited(&mut pipeline).await, 340);
     pipeline.until("tts/stop").await;
-    // Pauses of about 540 ms, again and again, inside one turn and then in the next.
+    // Repeated pauses of about 540 ms, inside one turn and then in the next.
     for _ in 0..3 {
         crate::start(&pipeline, "auto");
         detect(&pipeline, &[UNLIKELY; 12]);
@@ -189,7 +189,7 @@ async fn who_pauses_for_long_is_waited_for() {
     detect(&pipeline, &[LIKELY]);
     let patient = waited(&mut pipeline).await;
     assert!(patient > ms(440) && patient < ms(620), "{patient:?}");
-    // The device comes back: it is still known.
+    // The device reconnects: its pauses are still known.
     pipeline.lose();
     let mut again = pipeline.again();
     again.greet(1).await;
@@ -201,7 +201,7 @@ async fn who_pauses_for_long_is_waited_for() {
 }
 
 #[actix::test]
-async fn nine_turns_after_a_silent_detector_are_as_the_first() {
+async fn nine_turns_after_a_silent_detector_are_like_the_first() {
     let mut pipeline = listening("auto").await;
     let mut judgements = vec![None, None];
     judgements.extend([LIKELY; 9]);
@@ -217,10 +217,10 @@ async fn nine_turns_after_a_silent_detector_are_as_the_first() {
 }
 
 #[actix::test]
-async fn who_goes_on_after_an_early_end_is_judged_by_all_that_they_said() {
+async fn speech_after_an_early_end_is_judged_with_the_speech_before_it() {
     let mut pipeline = listening("auto").await;
     let detector = detect(&pipeline, &[LIKELY, UNSURE, UNSURE]);
-    // The model thinks for long: nothing is spoken when the person goes on.
+    // The model thinks for a long time: nothing is spoken when the person goes on.
     pipeline.script.thinks(LlmAct::Write(vec!["Yes."], ms(60_000)));
     waited_for(&mut pipeline, 720).await;
     waited(&mut pipeline).await;
@@ -228,7 +228,7 @@ async fn who_goes_on_after_an_early_end_is_judged_by_all_that_they_said() {
     let [first, second, _] = asked[..] else { panic!("{asked:?}") };
     // Another second of voice, its pre-roll, and the silences that were part of both.
     assert!(second > first + 20_000, "{asked:?}");
-    // Who begins anew later is judged by that alone.
+    // Later speech is judged without the earlier speech.
     detect(&pipeline, &[]);
     pipeline.until("tts/stop").await;
     crate::start(&pipeline, "auto");
@@ -236,6 +236,6 @@ async fn who_goes_on_after_an_early_end_is_judged_by_all_that_they_said() {
     let detector = detect(&pipeline, &[UNSURE]);
     waited(&mut pipeline).await;
     let third = lock(&detector.asked)[0];
-    assert!(third < first + 8_000, "{third}, {first}: its pre-roll alone is more");
+    assert!(third < first + 8_000, "{third}, {first}: the pre-roll alone would be more");
     pipeline.hang_up().await;
 }

@@ -1,4 +1,5 @@
-//! What is written about turns: which stages, whether they explain the wait, and how turns end. Not for showing it.
+//! Traces of turns: their stages, whether these explain the wait, and how turns end. Not for
+//! displaying traces.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -22,7 +23,7 @@ fn tries(tries: u32) -> PipelineSettings {
     settings
 }
 
-/// What services of the Internet take.
+/// Latencies of cloud services.
 fn upstreams(pipeline: &TestPipeline) {
     pipeline.script.hears(AsrAct::Text("Is it noon?", ms(250)));
     pipeline.script.thinks(LlmAct::Write(vec!["Yes, it is."], ms(350)));
@@ -40,7 +41,7 @@ fn stages(turn: &TracedTurn) -> Vec<Stage> {
     turn.spans.iter().map(|span| span.stage).collect()
 }
 
-/// Returns how much of the wait no stage explains.
+/// Returns the part of the wait that no stage explains.
 fn unexplained(turn: &TracedTurn) -> Duration {
     let first = turn.events.iter().find(|(event, _)| *event == TraceEvent::FirstPacket).unwrap().1;
     let speech = turn.spans.iter().find(|span| span.stage == Stage::Speech).unwrap();
@@ -100,7 +101,7 @@ async fn the_stages_of_a_turn_explain_its_wait() {
 }
 
 #[actix::test]
-async fn of_a_speculation_that_was_dropped_only_its_time_remains() {
+async fn a_dropped_speculation_leaves_only_its_time_in_the_trace() {
     let mut pipeline = listening_with(tries(3), "auto").await;
     pipeline.script.hears(AsrAct::Text("Is it", ms(0)));
     pipeline.script.thinks(LlmAct::Write(vec!["What?"], ms(1)));
@@ -121,7 +122,7 @@ async fn of_a_speculation_that_was_dropped_only_its_time_remains() {
 }
 
 #[actix::test]
-async fn each_end_of_a_turn_is_told() {
+async fn each_end_of_a_turn_is_recorded() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("", ms(0)));
     speak(&pipeline).await;
@@ -167,7 +168,7 @@ async fn each_end_of_a_turn_is_told() {
 }
 
 #[actix::test]
-async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
+async fn a_journal_is_limited_and_lists_changed_turns() {
     freeze();
     let journal = TurnJournal::new(JournalSettings { max_turns: 2, words: false });
     let (export, mut exported) = tokio::sync::mpsc::channel(1);
@@ -184,7 +185,7 @@ async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
     assert_eq!(journal.last(2)[1].heard, None);
     traces[2].first_packet();
     let told = *journal.changes().borrow();
-    // Each further word of a text comes by here.
+    // Each further word of a text passes here.
     traces[2].first_packet();
     traces[2].end(Stage::Tool);
     assert_eq!(*journal.changes().borrow(), told);
@@ -195,13 +196,13 @@ async fn a_journal_keeps_no_more_than_it_may_and_tells_what_has_changed() {
     assert!(journal.last(2)[1].spans.len() <= 64 && journal.last(2)[1].events.len() <= 64);
     drop(traces);
     assert!(journal.last(2).iter().all(|turn| turn.outcome == Some(Outcome::Silent)));
-    // The receiver had a place for one alone.
+    // The receiver had only one slot.
     assert_eq!(exported.recv().await.unwrap().client, "a");
     assert!(exported.try_recv().is_err());
 }
 
 #[actix::test]
-async fn where_words_are_not_shown_none_are_though_they_are_kept() {
+async fn the_journal_shows_no_words_if_so_configured_although_they_are_stored() {
     freeze();
     let journal = TurnJournal::new(JournalSettings { max_turns: 2, words: false });
     journal.set_keep(Keep::Text);
@@ -218,7 +219,7 @@ async fn where_words_are_not_shown_none_are_though_they_are_kept() {
 }
 
 #[actix::test]
-async fn a_turn_that_is_aborted_while_its_answer_is_begun_early_has_ended() {
+async fn a_turn_that_is_aborted_during_an_early_answer_has_ended() {
     let mut pipeline = listening_with(tries(3), "auto").await;
     upstreams(&pipeline);
     pipeline.stream(sound::voice(1_000)).await;
@@ -233,7 +234,7 @@ async fn a_turn_that_is_aborted_while_its_answer_is_begun_early_has_ended() {
 }
 
 #[actix::test]
-async fn turns_that_are_discarded_push_no_others_out_and_are_not_in_the_history() {
+async fn discarded_turns_evict_no_others_and_are_not_in_the_history() {
     freeze();
     let journal = TurnJournal::new(JournalSettings { max_turns: 20, words: true });
     journal.set_keep(Keep::Text);
@@ -250,7 +251,7 @@ async fn turns_that_are_discarded_push_no_others_out_and_are_not_in_the_history(
     let turns = journal.last(99);
     assert_eq!(turns.iter().map(|turn| &*turn.client).filter(|client| *client == "a").count(), 1);
     assert!((2..=10).contains(&turns.len()), "{}", turns.len());
-    assert_eq!(turns[0].outcome, Some(Outcome::Refused), "who saw it begin is told of its end");
+    assert_eq!(turns[0].outcome, Some(Outcome::Refused), "watchers that saw its start get its end");
     assert!(kept.try_recv().is_err());
     drop(other);
 }

@@ -1,4 +1,4 @@
-//! Turns that go well: order of messages, pacing, early speech, modes, timers.
+//! Successful turns: order of messages, pacing, early speech, modes, timers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[actix::test]
-async fn check_10_messages_come_in_order_and_audio_only_while_speaking() {
+async fn check_10_messages_arrive_in_order_and_audio_only_while_speaking() {
     let mut pipeline = listening("auto").await;
     pipeline.script.thinks(LlmAct::Write(vec!["😊 One is here. ", "Two is there."], ms(30)));
     speak(&pipeline).await;
@@ -48,7 +48,7 @@ async fn check_10_messages_come_in_order_and_audio_only_while_speaking() {
 }
 
 #[actix::test]
-async fn each_turn_is_told_the_time_and_the_devices_own_instructions() {
+async fn each_prompt_has_the_time_and_the_devices_own_instructions() {
     let mut settings = PipelineSettings::default();
     settings.dialogue.system_prompt = "Be brief at {current_time}.".into();
     settings.dialogue.emotion_prompt.clear();
@@ -94,7 +94,7 @@ async fn check_12_packets_are_paced_with_at_most_three_of_lead_and_no_tail_is_cu
     pipeline.hang_up().await;
 }
 
-/// Lengths of the silences within the speech that came.
+/// Returns the lengths of the silences within the received speech.
 fn gaps(pipeline: &TestPipeline) -> Vec<Duration> {
     let mut plays_until = None;
     let mut gaps = Vec::new();
@@ -109,7 +109,7 @@ fn gaps(pipeline: &TestPipeline) -> Vec<Duration> {
 }
 
 #[actix::test]
-async fn a_synthesiser_that_stalls_is_not_heard_to_stall() {
+async fn a_stall_of_the_synthesiser_is_inaudible() {
     let bursts = || {
         let burst = [(ms(200), ms(120)), (ms(12), ms(120)), (ms(500), ms(120)), (ms(200), ms(600))];
         TtsAct::Pieces(std::iter::repeat_n(burst, 4).flatten().collect())
@@ -128,7 +128,7 @@ async fn a_synthesiser_that_stalls_is_not_heard_to_stall() {
 }
 
 #[actix::test]
-async fn a_stall_in_a_sentence_that_follows_on_another_is_not_heard_either() {
+async fn a_stall_in_a_following_sentence_is_inaudible() {
     let mut pipeline = listening("auto").await;
     pipeline.script.thinks(LlmAct::Write(vec!["One is short. ", "Two is longer."], ms(20)));
     pipeline.script.says(TtsAct::Pieces(vec![(ms(50), ms(300))]));
@@ -144,7 +144,7 @@ async fn a_stall_in_a_sentence_that_follows_on_another_is_not_heard_either() {
 }
 
 #[actix::test]
-async fn a_short_sentence_does_not_wait_for_a_cushion() {
+async fn a_short_sentence_does_not_wait_for_the_prebuffer() {
     let mut pipeline = listening("auto").await;
     pipeline.script.says(TtsAct::Pieces(vec![(ms(80), ms(300))]));
     speak(&pipeline).await;
@@ -155,7 +155,7 @@ async fn a_short_sentence_does_not_wait_for_a_cushion() {
 }
 
 #[actix::test]
-async fn speech_begins_while_the_model_still_writes_and_the_next_sentence_is_fetched_early() {
+async fn speech_starts_while_the_model_writes_and_the_next_sentence_is_requested_early() {
     let mut pipeline = listening("auto").await;
     let pieces = vec!["First things first. ", "Then more. ", "And more. ", "And an end."];
     pipeline.script.thinks(LlmAct::Write(pieces, ms(700)));
@@ -168,12 +168,12 @@ async fn speech_begins_while_the_model_still_writes_and_the_next_sentence_is_fet
     assert!(epoch + first_audio < written, "spoke only after the model was done");
     assert_eq!(lines.len(), 4);
     let second_shown = pipeline.log.iter().filter(|d| d.what.name() == "tts/sentence_start").nth(1);
-    assert!(lines[1].0 < epoch + second_shown.unwrap().at, "the next sentence was fetched late");
+    assert!(lines[1].0 < epoch + second_shown.unwrap().at, "the next sentence was requested late");
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn a_slow_listener_slows_the_model_down() {
+async fn slow_playback_slows_the_model_down() {
     let mut settings = PipelineSettings::default();
     settings.speaking.ahead_packets = 10;
     let mut pipeline = listening_with(settings, "auto").await;
@@ -182,7 +182,7 @@ async fn a_slow_listener_slows_the_model_down() {
     pipeline.until("tts/sentence_end").await;
     let asked = pipeline.script.lines.lock().unwrap().len();
     assert!(asked <= 3, "{asked} sentences were synthesised while the first was playing");
-    assert!(pipeline.script.written.lock().unwrap().is_empty(), "the model was not held back");
+    assert!(pipeline.script.written.lock().unwrap().is_empty(), "the model was not slowed down");
     pipeline.until("tts/stop").await;
     assert_eq!(pipeline.script.lines.lock().unwrap().len(), 20);
     pipeline.hang_up().await;
@@ -198,12 +198,12 @@ async fn check_14_in_manual_mode_only_the_button_ends_an_utterance() {
     pipeline.text(r#"{"type":"listen","state":"stop"}"#);
     pipeline.until("tts/stop").await;
     let samples = pipeline.script.utterances.lock().unwrap().clone();
-    assert_eq!(samples, [4_200 * 16], "the whole recording, nothing more");
+    assert_eq!(samples, [4_200 * 16], "exactly the recording");
     pipeline.hang_up().await;
 }
 
 #[actix::test]
-async fn check_14_an_empty_recording_asks_nobody() {
+async fn check_14_an_empty_recording_asks_no_provider() {
     let mut pipeline = listening("manual").await;
     pipeline.text(r#"{"type":"listen","state":"stop"}"#);
     pipeline.pass(ms(5_000)).await;
@@ -291,7 +291,7 @@ async fn check_19_a_quiet_connection_is_closed_after_a_farewell() {
 }
 
 #[actix::test]
-async fn who_calls_during_the_farewell_is_heard_and_answered() {
+async fn a_wake_word_during_the_farewell_is_answered() {
     let mut pipeline = listening("auto").await;
     pipeline.until("tts/sentence_start").await;
     pipeline.text(r#"{"type":"listen","state":"detect","text":"你好，小智"}"#);
@@ -307,7 +307,7 @@ async fn who_calls_during_the_farewell_is_heard_and_answered() {
     assert_eq!(
         pipeline.names().iter().filter(|n| *n == "tts/start").count(),
         2,
-        "a farewell again"
+        "a second farewell"
     );
     pipeline.hang_up().await;
 }
@@ -343,7 +343,7 @@ async fn check_19_a_reply_longer_than_the_idle_limit_is_not_cut() {
 }
 
 #[actix::test]
-async fn check_06_a_peer_that_says_no_hello_is_closed_after_ten_seconds() {
+async fn check_06_a_peer_without_hello_is_closed_after_ten_seconds() {
     freeze();
     let mut pipeline = TestPipeline::connect(PipelineSettings::default());
     let closed = pipeline.until("closed 1008").await.at;
@@ -352,7 +352,7 @@ async fn check_06_a_peer_that_says_no_hello_is_closed_after_ten_seconds() {
 }
 
 #[actix::test]
-async fn a_stopping_server_tells_the_device_and_leaves() {
+async fn a_stopping_server_closes_the_connection_with_its_reason() {
     let mut pipeline = listening("auto").await;
     speak(&pipeline).await;
     pipeline.until("tts/sentence_start").await;
@@ -364,7 +364,7 @@ async fn a_stopping_server_tells_the_device_and_leaves() {
 }
 
 #[actix::test]
-async fn check_09_who_goes_on_speaking_after_the_wake_word_is_heard_and_not_greeted() {
+async fn check_09_words_directly_after_the_wake_word_are_answered_without_a_greeting() {
     let mut pipeline = listening("auto").await;
     pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
     start(&pipeline, "auto");
@@ -401,7 +401,7 @@ async fn a_fixed_phrase_is_spoken_by_the_synthesiser_once() {
 }
 
 #[actix::test]
-async fn a_client_that_plays_at_once_gets_sound_without_a_pause() {
+async fn a_client_that_plays_at_once_gets_audio_without_delay() {
     freeze();
     for (features, expected) in
         [("{}", ms(100)..ms(105)), (r#"{"plays_at_once":true}"#, ms(0)..ms(10))]

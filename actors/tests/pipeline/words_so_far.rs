@@ -1,5 +1,6 @@
-//! Words that are known while somebody still speaks: told to clients that ask for them, and waited after where they are
-//! unfinished. Clients that send nothing in silence. Not for the answers that are begun early with words.
+//! Words that are known during speech: sent to clients that request them, and a reason to wait
+//! longer if they are unfinished. Clients that send nothing during silence. Not for early answers
+//! with these words.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -19,7 +20,7 @@ fn tries(tries: u32) -> PipelineSettings {
     settings
 }
 
-/// Connects a client that listens and asks, or does not ask, for partial transcripts.
+/// Connects a listening client that does or does not request partial transcripts.
 async fn asking(asks: bool, tries: u32) -> TestPipeline {
     freeze();
     let mut pipeline = TestPipeline::connect(self::tries(tries));
@@ -29,7 +30,7 @@ async fn asking(asks: bool, tries: u32) -> TestPipeline {
     pipeline
 }
 
-/// Returns each transcript that was told, with false for a partial one.
+/// Returns each transcript that was sent, with false for a partial one.
 fn told(pipeline: &TestPipeline) -> Vec<(String, bool)> {
     let transcripts = pipeline.log.iter().filter(|down| down.what.name() == "stt");
     transcripts.map(|down| (down.what.text().to_owned(), is_final(down))).collect()
@@ -41,7 +42,7 @@ fn is_final(down: &Down) -> bool {
 }
 
 #[actix::test]
-async fn words_are_told_as_they_come_to_a_client_that_asks_for_them_and_to_no_other() {
+async fn only_clients_that_request_partial_transcripts_get_them() {
     for asks in [true, false] {
         let mut pipeline = asking(asks, 3).await;
         for _ in 0..2 {
@@ -62,7 +63,7 @@ async fn words_are_told_as_they_come_to_a_client_that_asks_for_them_and_to_no_ot
 }
 
 #[actix::test]
-async fn what_was_recognised_in_a_pause_is_told_as_words_so_far() {
+async fn words_recognised_in_a_pause_are_sent_as_partial_transcript() {
     let mut pipeline = asking(true, 3).await;
     pipeline.script.hears(AsrAct::Text("I want", ms(50)));
     pipeline.script.hears(AsrAct::Text("I want tea.", ms(50)));
@@ -76,7 +77,7 @@ async fn what_was_recognised_in_a_pause_is_told_as_words_so_far() {
     pipeline.hang_up().await;
 }
 
-/// Says something, is silent, and returns how much silence ended the turn.
+/// Says something, is silent, and returns the silence that ended the turn.
 async fn waited(pipeline: &mut TestPipeline) -> Duration {
     pipeline.stream(sound::voice(1_000)).await;
     let silent = pipeline.now();
@@ -87,17 +88,17 @@ async fn waited(pipeline: &mut TestPipeline) -> Duration {
 }
 
 #[actix::test]
-async fn a_turn_whose_words_are_unfinished_is_waited_for_longer() {
+async fn unfinished_words_extend_the_silence_that_ends_a_turn() {
     let partly = |words| AsrAct::Partials(words);
     let cases = [
         (partly(&["I", "I like it"]), 0, 700),
         (partly(&["I", "I like it because"]), 0, 1_000),
-        // Some of the words may come in the silence.
+        // Some of the words may arrive during the silence.
         (partly(&["I", "I like the", "I like the cat."]), 0, 700),
-        // What a recogniser says in a pause counts as well.
+        // Words that a recogniser returns in a pause count as well.
         (AsrAct::Text("然后。", ms(100)), 3, 1_000),
         (AsrAct::Text("现在几点？", ms(100)), 3, 700),
-        // Words that come when the turn is over change nothing.
+        // Words that arrive after the end of the turn change nothing.
         (AsrAct::Text("然后。", ms(0)), 0, 700),
     ];
     for (act, tries, window) in cases {
@@ -112,7 +113,7 @@ async fn a_turn_whose_words_are_unfinished_is_waited_for_longer() {
 }
 
 #[actix::test]
-async fn who_goes_on_after_unfinished_words_is_one_turn() {
+async fn speech_after_unfinished_words_is_part_of_the_same_turn() {
     let mut pipeline = listening_with(tries(0), "auto").await;
     pipeline.script.hears(AsrAct::Partials(&["Because", "Because of", "Because of you."]));
     pipeline.stream(sound::voice(1_000)).await;
@@ -124,7 +125,8 @@ async fn who_goes_on_after_unfinished_words_is_one_turn() {
     pipeline.hang_up().await;
 }
 
-/// Says something and sends nothing in the silence; returns the times of transcript and prompt after the last packet.
+/// Says something and sends nothing during the silence. Returns the times of transcript and prompt
+/// after the last packet.
 async fn silent_client(pipeline: &mut TestPipeline) -> (Duration, Duration) {
     pipeline.forget();
     pipeline.stream(sound::voice(1_000)).await;
@@ -142,7 +144,7 @@ async fn silent_client(pipeline: &mut TestPipeline) -> (Duration, Duration) {
 }
 
 #[actix::test]
-async fn answers_are_begun_early_too_where_a_client_sends_nothing_in_silence() {
+async fn early_answers_also_start_for_clients_that_send_nothing_during_silence() {
     let mut pipeline = listening_with(tries(3), "auto").await;
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -150,7 +152,7 @@ async fn answers_are_begun_early_too_where_a_client_sends_nothing_in_silence() {
         pipeline.script.thinks(LlmAct::Write(vec!["Yes."], ms(100)));
         seen.push(silent_client(&mut pipeline).await);
     }
-    // That it sends nothing is known once it has.
+    // The server knows that the client sends nothing only after it has done so.
     let [(told, asked), second, third] = seen[..] else { panic!("{seen:?}") };
     assert!((680..800).contains(&told.as_millis()) && asked >= told, "{seen:?}");
     for (told, asked) in [second, third] {
@@ -161,9 +163,9 @@ async fn answers_are_begun_early_too_where_a_client_sends_nothing_in_silence() {
 }
 
 #[actix::test]
-async fn a_packet_that_is_late_is_no_silence() {
+async fn a_late_packet_does_not_count_as_silence() {
     let mut pipeline = listening_with(tries(3), "auto").await;
-    // It is known as a client that sends nothing in silence.
+    // Now the server knows that the client sends nothing during silence.
     silent_client(&mut pipeline).await;
     pipeline.forget();
     pipeline.script.hears(AsrAct::Text("Is it noon?", ms(50)));
@@ -172,7 +174,7 @@ async fn a_packet_that_is_late_is_no_silence() {
         pipeline.packet(packet);
         pipeline.pass(ms(140)).await;
     }
-    assert_eq!(prompts(&pipeline).len(), before, "nothing was begun early");
+    assert_eq!(prompts(&pipeline).len(), before, "no early answer started");
     pipeline.stream(sound::silence(1_000)).await;
     pipeline.until("tts/stop").await;
     assert_eq!(prompts(&pipeline)[before..], ["Is it noon?"]);

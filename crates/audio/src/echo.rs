@@ -1,5 +1,6 @@
-//! Echo of one device: decodes what the device is sent, and hands it to what removes the echo ([`EchoCanceller`]) and to
-//! what tells it from voice ([`EchoGuard`]). Not for how they do that.
+//! Echo of one device: decodes the packets sent to the device and passes them to [`EchoCanceller`],
+//! which removes the echo, and to [`EchoGuard`], which distinguishes it from voice. Not for how
+//! they do that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +12,15 @@ use super::echo_guard::EchoGuard;
 use super::opus::{Decoder, MAX_PACKET_MS, OpusError};
 use super::voice_detector::SAMPLE_RATE_HZ;
 
-/// Most packets that wait: more than a device is sent ahead.
+/// Maximum number of queued packets: more than a device is sent ahead.
 const WAITING: usize = 32;
 
-/// Packets that were sent to a device, on their way to its hearing. Clones share them.
+/// Queue of packets that were sent to a device and that its echo handling has not read yet. Clones
+/// share the queue.
 #[derive(Debug, Clone, Default)]
 pub struct SentPackets(Arc<Mutex<VecDeque<(u32, Bytes)>>>);
 
-/// Two are equal if they are of the same device.
+/// Equal if they share one queue, so belong to the same device.
 impl PartialEq for SentPackets {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -28,7 +30,7 @@ impl PartialEq for SentPackets {
 impl Eq for SentPackets {}
 
 impl SentPackets {
-    /// Adds a packet with its stamp. Beyond 32 that wait, the oldest is dropped.
+    /// Adds a packet with its stamp. If the queue is full, the oldest packet is dropped.
     pub fn push(&self, stamp: u32, opus: Bytes) {
         let mut packets = self.packets();
         if packets.len() >= WAITING {
@@ -46,7 +48,7 @@ impl SentPackets {
     }
 }
 
-/// What is done about the echo of one device. Takes no memory until something is sent to it.
+/// Echo handling of one device. Allocates nothing until something is sent to the device.
 #[derive(Debug)]
 pub struct Echo {
     sent: SentPackets,
@@ -62,13 +64,14 @@ struct AtWork {
 }
 
 impl Echo {
-    /// Creates what removes the echo of these packets, where the device tells which it has played, and what tells it from
-    /// voice.
+    /// Creates the echo handling for these packets. With `cancels`, the device reports which
+    /// packets it has played, and the echo is removed.
     pub fn new(sent: SentPackets, cancels: bool) -> Self {
         Self { sent, cancels, at_work: None }
     }
 
-    /// Hears the sound of a packet of the microphone, with the stamp that came with it (0 for none), and removes the echo.
+    /// Processes the samples of one microphone packet and removes the echo. `played` is the stamp
+    /// that came with the packet, 0 for none.
     pub fn hear(&mut self, played: u32, sound: &mut [i16]) {
         while let Some((stamp, opus)) = self.sent.pop() {
             if self.at_work.is_none() {
@@ -83,19 +86,20 @@ impl Echo {
             }
         }
         let Some(at_work) = &mut self.at_work else { return };
-        // What is left of an echo says nothing of how loud it was.
+        // The guard needs the original level: after cancellation, the residue no longer shows how
+        // loud the echo was.
         at_work.guard.hear(sound);
         if let Some(canceller) = &mut at_work.canceller {
             canceller.cancel(played, sound);
         }
     }
 
-    /// Returns true if the next frame that was heard may be nothing but echo.
+    /// Returns true if the next frame may be nothing but echo.
     pub fn explains_next(&mut self) -> bool {
         self.at_work.as_mut().is_some_and(|at_work| at_work.guard.explains_next())
     }
 
-    /// Forgets the frames that were heard and not asked about.
+    /// Discards the results of frames that were not asked for yet.
     pub fn forget(&mut self) {
         if let Some(at_work) = &mut self.at_work {
             at_work.guard.forget();
@@ -113,10 +117,10 @@ impl AtWork {
         })
     }
 
-    /// Notes a packet that was sent.
+    /// Processes a packet that was sent.
     fn play(&mut self, stamp: u32, opus: &[u8]) {
         self.samples.clear();
-        // What does not decode is silent, as in the device.
+        // A packet that does not decode is silent, as in the device.
         self.decoder.decode(opus, &mut self.samples).unwrap_or_default();
         self.guard.play(&self.samples);
         if let Some(canceller) = &mut self.canceller {
@@ -145,7 +149,7 @@ mod tests {
     use crate::voice_detector::FRAME_SAMPLES;
 
     #[test]
-    fn until_something_is_sent_nothing_is_done() {
+    fn sound_is_unchanged_until_something_is_sent() {
         let mut echo = Echo::new(SentPackets::default(), true);
         let sound = sound::decoded(&sound::voice_in(200, (16_000, 60)));
         let mut heard = sound.clone();
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_is_done() {
+    fn the_canceller_exists_only_if_configured() {
         for cancels in [true, false] {
             let sent = SentPackets::default();
             let mut echo = Echo::new(sent.clone(), cancels);
@@ -168,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_sent_and_told_it_goes_on(
+        fn any_packets_and_stamps_are_handled(
             steps in proptest::collection::vec((0_usize..3, 0_u32..40, proptest::collection::vec(any::<u8>(), 0..20), 0_usize..1_000), 0..60),
         ) {
             let sent = SentPackets::default();

@@ -1,8 +1,10 @@
-//! Echo cancellation for devices that leave it to the server: removes from the microphone's sound what the device plays.
-//! The one file that knows `sonora_aec3`. Not for devices that cancel their echo themselves.
+//! Echo cancellation for devices that leave it to the server: removes the device's playback from
+//! the microphone signal. The only file that uses `sonora_aec3`. Not for devices that cancel their
+//! echo themselves.
 //!
-//! Such a device tells with each packet of its microphone which packet of ours it has played (its stamp, 0 for none). So
-//! the time from our packets to their echo hardly changes, whatever the network does.
+//! Such a device sends, with each microphone packet, the stamp of the packet that it has played (0
+//! for none). The delay between a packet and its echo is therefore nearly constant, whatever the
+//! network does.
 
 use std::collections::VecDeque;
 
@@ -13,17 +15,18 @@ use sonora_aec3::config::{EchoCanceller3Config, MaskingThresholds};
 
 use super::voice_detector::SAMPLE_RATE_HZ;
 
-/// A sample of this size is taken for one that was too loud for the microphone.
+/// Sample level at or above which the microphone counts as saturated.
 const SATURATED: u16 = 32_700;
-/// Packets that are kept: more than a device queues and a network holds.
+/// Maximum number of stored packets: more than a device queues and a network holds.
 const KEPT: usize = 32;
-/// The packet after so many others is what the canceller hears when a packet is told as played: the next one plays by then,
-/// and the canceller must hear it before the microphone does.
+/// Offset from the packet that the device reports as played to the packet that the canceller gets
+/// next. By then the device already plays the following packet, and the canceller must get it
+/// before the microphone does.
 const AHEAD: usize = 2;
-/// Time without anything to play after which the next packets count as played only when that is told. Until then they do
-/// without: stamps get lost, one by one or for seconds.
+/// Time without playback after which new packets count as played only once the device reports them.
+/// Until then they count without a report, because stamps get lost, one by one or for seconds.
 const PAUSE: usize = SAMPLE_RATE_HZ as usize * 3 / 10;
-/// Time for which a reply may still be in the room, with all delays.
+/// Time for which a reply may still sound in the room, with all delays.
 const REVERBERATION: usize = SAMPLE_RATE_HZ as usize / 2;
 
 /// Echo canceller of one device.
@@ -31,16 +34,17 @@ pub struct EchoCanceller {
     processor: BlockProcessor,
     played: Block,
     microphone: Block,
-    /// Packets that were sent, oldest first.
+    /// Sent packets, oldest first.
     sent: VecDeque<(u32, Vec<i16>)>,
-    /// What the canceller hears next: a place in `sent`, and a sample in that packet.
+    /// Position that the canceller reads next: index in `sent`, and index of a sample in that
+    /// packet.
     next: (usize, usize),
-    /// Samples of the microphone since something was played.
+    /// Microphone samples since something was last played.
     quiet: usize,
 }
 
 impl EchoCanceller {
-    /// Creates the canceller of a device that was sent nothing.
+    /// Creates the canceller of a device that has been sent nothing.
     pub fn new() -> Self {
         Self {
             processor: BlockProcessor::new(&config(), SAMPLE_RATE_HZ as usize, 1, 1),
@@ -52,7 +56,7 @@ impl EchoCanceller {
         }
     }
 
-    /// Notes the sound of a packet that was sent, with its stamp.
+    /// Adds the samples of a sent packet, with its stamp.
     pub fn play(&mut self, stamp: u32, sound: &[i16]) {
         let mut samples = if self.sent.len() >= KEPT {
             self.next.0 = self.next.0.saturating_sub(1);
@@ -65,8 +69,8 @@ impl EchoCanceller {
         self.sent.push_back((stamp, samples));
     }
 
-    /// Removes the echo from the sound of one packet of the microphone, with the stamp that came with it. Does nothing
-    /// while nothing is played.
+    /// Removes the echo from the samples of one microphone packet, given the stamp that came with
+    /// it. Does nothing while nothing is played.
     pub fn cancel(&mut self, stamp: u32, sound: &mut [i16]) {
         self.follow(stamp);
         for microphone in sound.chunks_mut(BLOCK) {
@@ -79,7 +83,7 @@ impl EchoCanceller {
         }
     }
 
-    /// Processes one block, or the beginning of one.
+    /// Processes one block, or a shorter last part.
     fn block(&mut self, played: &[i16; BLOCK], microphone: &mut [i16]) {
         let saturated = microphone.iter().any(|sample| sample.unsigned_abs() >= SATURATED);
         for (block, samples) in self.played.view_mut(0, 0).iter_mut().zip(played) {
@@ -97,10 +101,10 @@ impl EchoCanceller {
         }
     }
 
-    /// Goes to what is played by now.
+    /// Moves to the current playback position of the device.
     fn follow(&mut self, stamp: u32) {
-        let told = self.sent.iter().rposition(|(sent, _)| *sent == stamp);
-        if let Some(place) = told.filter(|_| stamp > 0) {
+        let reported = self.sent.iter().rposition(|(sent, _)| *sent == stamp);
+        if let Some(place) = reported.filter(|_| stamp > 0) {
             self.next = (place + AHEAD, 0);
             self.quiet = 0;
         }
@@ -126,18 +130,19 @@ impl EchoCanceller {
     }
 }
 
-/// Time of echo in which the canceller learns fast. Its default of 2.5 s is too short for some rooms: there, echo broke through
-/// until the eighth second.
+/// Duration of fast adaptation at the start, in seconds. The default of 2.5 s is too short for some
+/// rooms: echo broke through there until the eighth second.
 const LEARNS_FAST_SECONDS: f32 = 6.0;
 
-/// Returns the defaults of `sonora_aec3`, but learns fast for longer, trusts what it has learned more, and lets more through of
-/// what may be a voice, so that more people are heard over the echo. BENCHMARKS.md has the figures.
+/// Returns the defaults of `sonora_aec3` with three changes: it adapts fast for longer, trusts its
+/// filter more, and lets more possible voice through, so that more people are heard over the echo.
+/// BENCHMARKS.md has the figures.
 fn config() -> EchoCanceller3Config {
     let mut config = EchoCanceller3Config::default();
     config.filter.initial_state_seconds = LEARNS_FAST_SECONDS;
     (config.erle.max_l, config.erle.max_h) = (8.0, 4.0);
-    // The suppressor lets more through than by default: a person who speaks over the reply must be heard.
-    // Decision 0064.
+    // Lets more through than by default: a person who speaks over the reply must be heard. Decision
+    // 0064.
     let mask = |enr_transparent, enr_suppress| MaskingThresholds {
         enr_transparent,
         enr_suppress,
@@ -170,7 +175,7 @@ mod tests {
 
     const PACKET: usize = SAMPLE_RATE_HZ as usize * 60 / 1_000;
 
-    /// Recorded speech of this length, again and again.
+    /// Returns recorded speech of this length, looped.
     fn speech(name: &str, length: usize) -> Vec<i16> {
         let recorded = sound::decoded(&sound::recorded(name));
         recorded.iter().copied().cycle().take(length).collect()
@@ -184,8 +189,8 @@ mod tests {
         sound.iter().map(|s| f64::from(*s) * f64::from(*s)).sum()
     }
 
-    /// Plays so many packets to a canceller whose device hears them 100 ms later at half their level, with
-    /// what a person says. Returns what is left.
+    /// Plays `packets` packets to a canceller whose device hears them 100 ms later at half their
+    /// level, together with `person`. Returns the remaining sound.
     fn left(packets: usize, person: &[i16]) -> Vec<i16> {
         let reply = reply(packets);
         let mut encoder = Encoder::new(SAMPLE_RATE_HZ, 48_000, 5).unwrap();
@@ -201,7 +206,7 @@ mod tests {
                 decoder.decode(&opus, &mut played).unwrap();
                 canceller.play(stamp(n), &played[from..]);
             }
-            // Three packets are sent ahead; one is told as played when it has ended.
+            // Three packets are sent ahead; each is reported as played when it has ended.
             let Some(now) = n.checked_sub(3) else { continue };
             let heard = &played[now * PACKET..(now + 1) * PACKET];
             let spoken =
@@ -214,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_played_is_removed_and_a_person_is_not() {
+    fn playback_is_removed_and_a_person_is_not() {
         let packets = 150;
         let last = 100 * PACKET..150 * PACKET;
         let echo = energy(&reply(packets)[last.clone()]) / 4.0;
@@ -224,12 +229,12 @@ mod tests {
         let mut person = vec![0; last.start];
         person.extend(speech("en_go_forward", 50 * PACKET));
         let both = energy(&left(packets, &person)[last.clone()]);
-        let kept = 10.0 * (both / energy(&person[last])).log10();
-        assert!(kept.abs() < 6.0, "{kept:.1} dB of a person");
+        let change = 10.0 * (both / energy(&person[last])).log10();
+        assert!(change.abs() < 6.0, "a person's level changes by {change:.1} dB");
     }
 
     #[test]
-    fn while_nothing_is_told_as_played_the_sound_stays_as_it_is() {
+    fn sound_is_unchanged_until_a_packet_is_reported_as_played() {
         let mut canceller = EchoCanceller::new();
         canceller.play(5, &reply(1));
         for stamp in [0, 7, 0] {
@@ -241,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_count_as_played_until_there_are_none() {
+    fn packets_count_as_played_without_reports_until_they_run_out() {
         let mut canceller = EchoCanceller::new();
         (1..=20).for_each(|stamp| canceller.play(stamp, &reply(1)));
         canceller.cancel(1, &mut reply(1));
         (0..15).for_each(|_| canceller.cancel(0, &mut reply(1)));
         assert_eq!((canceller.next, canceller.quiet), ((18, 0), 0));
         (0..10).for_each(|_| canceller.cancel(0, &mut reply(1)));
-        // After a pause nothing is played until that is told.
+        // After a pause, nothing counts as played until the device reports it.
         canceller.play(21, &reply(1));
         canceller.cancel(0, &mut reply(1));
         assert_eq!(canceller.next, (20, 0));
@@ -256,7 +261,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_sent_and_told_it_goes_on(
+        fn any_packets_and_stamps_are_handled(
             steps in proptest::collection::vec((any::<bool>(), 0_u32..40, 0_usize..1_000), 0..60),
         ) {
             let mut canceller = EchoCanceller::new();

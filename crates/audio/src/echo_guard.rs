@@ -1,8 +1,9 @@
-//! Guard against the echo of devices that do not tell what they have played: knows by the levels of what they are sent
-//! which frames of their microphone may be nothing but its echo. Not for removing it; that needs the device's help.
+//! Echo guard for devices that do not report what they have played: decides by the levels of the
+//! packets sent which microphone frames may be nothing but echo. Not for removing echo, which needs
+//! those reports.
 //!
-//! A device plays what it is sent when it comes, packet after packet; its echo is heard some frames later, by a delay that
-//! hardly changes ([`EchoLag`]).
+//! A device plays packets in order, as soon as they arrive. Their echo is heard some frames later,
+//! after a delay that hardly changes ([`EchoLag`]).
 
 use std::collections::VecDeque;
 
@@ -11,61 +12,66 @@ use super::expected_echo::{ExpectedEcho, Margin};
 use super::octaves::{BANDS, Levels, Octaves, SILENCE};
 use super::voice_detector::FRAME_SAMPLES;
 
-/// Frames of what is sent that are known, before and after now.
+/// Number of playback frames whose levels are stored, before and after the current one.
 const KNOWN: usize = 128;
-/// Most frames that a device has been sent and not played. If there are more, frames of its microphone were lost: then it
-/// has about [`LEAD`].
+/// Maximum number of frames that a device has received and not played yet. A larger number means
+/// that microphone frames were lost; then [`LEAD`] is assumed.
 const MOST: usize = 25;
 const LEAD: usize = 6;
-/// By how much an echo fades in a frame, in decibels.
+/// Decay of an echo per frame, in decibels.
 const FADES_DB: f32 = 4.0;
-/// Frames by which its delay is found: once for certain, and once soon after it has changed.
+/// Memories of the two delay estimates, in frames: a reliable one, and one that soon follows a
+/// change.
 const PASTS: [f32; 2] = [150.0, 40.0];
-/// Frames of what is played within which the delay of an echo is found, if there is one. Until then all is taken for echo,
-/// once a connection.
+/// Frames of playback within which the delay is found if there is an echo. Until then, every frame
+/// counts as echo; this happens once per connection.
 const LEARNS: u32 = 60;
-/// Frames without the echo of what is played after which the device has run out of packets. From then on, and from the
-/// beginning of a reply, its echo comes later or earlier by up to so many frames. For so long, until that delay is found, it
-/// may come at any time of these. Longer times hide who speaks; BENCHMARKS.md has what these do.
+/// Number of consecutive frames without the expected echo after which the device must have run out
+/// of packets. From then on, and from the start of a reply, the echo may come up to `LATER` frames
+/// later or `EARLIER` frames earlier than usual, for `UNSURE` or `UNSURE_AT_FIRST` frames. Longer
+/// times hide people who speak; BENCHMARKS.md has the measurements.
 const MISSING: u32 = 2;
 const LATER: usize = 6;
 const EARLIER: usize = 3;
 const UNSURE: u32 = 75;
 const UNSURE_AT_FIRST: u32 = 40;
-/// Most frames that were heard and not asked about.
+/// Maximum number of results that were not asked for yet.
 const HEARD: usize = 64;
-/// Alone, it must not take echo for voice. Chosen on recordings, as the other; BENCHMARKS.md has what they do.
+/// Thresholds without a canceller: echo must not count as voice. Both sets were chosen on
+/// recordings; BENCHMARKS.md has the results.
 const ALONE: Margin = Margin { band_db: 6.0, spread: 0.0, sum_db: 6.0, holds: 7 };
-/// What little echo is left where it is cancelled must be told from a person who is quieter than the echo was.
+/// Thresholds behind a canceller: a person may be quieter than the echo was, and must differ from
+/// its small residue.
 const WITH_CANCELLER: Margin = Margin { band_db: 1.0, spread: 1.0, sum_db: 3.0, holds: 10 };
 
 /// Guard of one device.
 pub struct EchoGuard {
-    /// Levels of what is played, with what still echoes, by the frame of the microphone at which it is at the earliest.
+    /// Levels of the playback, including its decay, by the earliest microphone frame that may
+    /// contain it.
     known: [Levels; KNOWN],
     last: Levels,
-    /// Frame of the microphone, and the one up to which `known` goes.
+    /// Current microphone frame, and the end of the frames in `known`.
     now: usize,
     until: usize,
     played: Octaves,
     heard: Octaves,
     lags: [EchoLag; 2],
-    /// Delay that was certain last.
+    /// Last delay on which both estimates agreed.
     usual: Option<usize>,
     echo: ExpectedEcho,
-    /// Frames of what was played in which no echo was found.
+    /// Frames of playback in which no echo was found.
     unknown: u32,
-    /// Frames for which the echo has been missing, and for which it may be late.
+    /// Consecutive frames without the expected echo, and remaining frames in which it may be late.
     missing: u32,
     late: u32,
-    /// Sound that is no whole frame yet.
+    /// Samples that do not fill a frame yet.
     rest: Vec<i16>,
-    /// For each frame that was heard, whether it may be nothing but echo.
+    /// For each frame, whether it may be nothing but echo; oldest first.
     explained: VecDeque<bool>,
 }
 
 impl EchoGuard {
-    /// Creates a guard that works alone, or beside a canceller.
+    /// Creates a guard that works alone, or behind a canceller.
     pub fn new(with_canceller: bool) -> Self {
         Self {
             known: [SILENCE; KNOWN],
@@ -85,7 +91,7 @@ impl EchoGuard {
         }
     }
 
-    /// Hears the sound of the microphone.
+    /// Processes samples from the microphone.
     pub fn hear(&mut self, mut sound: &[i16]) {
         while !sound.is_empty() {
             let (more, others) = sound.split_at(sound.len().min(FRAME_SAMPLES - self.rest.len()));
@@ -104,12 +110,12 @@ impl EchoGuard {
         }
     }
 
-    /// Returns true if the next frame that was heard may be nothing but the echo of what is played.
+    /// Returns true if the next frame may be nothing but the echo of the playback.
     pub fn explains_next(&mut self) -> bool {
         self.explained.pop_front().unwrap_or(false)
     }
 
-    /// Forgets the frames that were heard and not asked about.
+    /// Discards the results that were not asked for yet.
     pub fn forget(&mut self) {
         self.rest.clear();
         self.explained.clear();
@@ -130,7 +136,7 @@ impl EchoGuard {
         if self.late == 0 && certain.is_some() && certain == new {
             self.usual = certain;
         }
-        // Who has just spoken over a reply hides its delay.
+        // A person who has just spoken over a reply hides its delay.
         let usual = self.usual.filter(|_| self.late > 0);
         let Some(lag) = usual.or(certain).or(new).or(self.usual) else {
             self.unknown = self.unknown.saturating_add(1);
@@ -155,7 +161,7 @@ impl EchoGuard {
         self.echo.explains(&loudest, &heard)
     }
 
-    /// Returns the loudest or quietest that was played so many frames before.
+    /// Combines the playback levels of a range of delays with `choose` (maximum or minimum).
     fn over(&self, lags: std::ops::RangeInclusive<usize>, choose: fn(f32, f32) -> f32) -> Levels {
         let mut chosen = self.at(self.now - lags.start());
         for lag in lags {
@@ -165,16 +171,16 @@ impl EchoGuard {
         chosen
     }
 
-    /// Returns the levels of what is played with a frame of the microphone.
+    /// Returns the playback levels at a microphone frame.
     fn at(&self, frame: usize) -> Levels {
         let known = frame < self.until && frame + KNOWN >= self.until;
         if known { self.known[frame % KNOWN] } else { SILENCE }
     }
 
-    /// Notes the sound of a packet that the device plays after those before.
+    /// Adds the samples of a packet that the device plays after the earlier ones.
     pub fn play(&mut self, sound: &[i16]) {
         if self.until + LAGS <= self.now {
-            // Its first packet took another time than that of the reply before.
+            // The first packet of a reply may have another delay than the reply before.
             self.late = UNSURE_AT_FIRST;
         }
         self.until = self.until.max(self.now - KNOWN);
@@ -203,7 +209,7 @@ fn louder(levels: &mut Levels, others: &Levels) {
     levels.iter_mut().zip(others).for_each(|(level, other)| *level = level.max(*other));
 }
 
-/// Returns the mean level of all bands but the lowest, which small loudspeakers do not play.
+/// Returns the mean level of all bands except the lowest, which small loudspeakers do not play.
 fn mean(levels: &Levels) -> f32 {
     #[allow(clippy::cast_precision_loss, reason = "a small constant")]
     let bands = (BANDS - 1) as f32;
@@ -233,8 +239,8 @@ mod tests {
         recorded.iter().copied().cycle().take(packets * PACKET).collect()
     }
 
-    /// Plays a reply of 12 s to a guard whose device hears it at a quarter of its level, with what a person says from 8 s
-    /// on. Returns which frames are explained from there on.
+    /// Plays a reply of 12 s to a guard whose device hears it at a quarter of its level, with
+    /// `person` from 8 s on. Returns from there on whether each frame is explained as echo.
     fn explained(person: &[i16]) -> Vec<bool> {
         let packets = 200;
         let reply = speech("zh_trade_stalls", packets);
@@ -282,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_echo_is_found_nothing_is_taken_for_it_but_at_first() {
+    fn without_an_echo_frames_are_explained_only_at_first() {
         for with_canceller in [false, true] {
             let mut guard = EchoGuard::new(with_canceller);
             let mut explained = 0;
@@ -307,7 +313,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_sent_and_heard_it_takes_no_more_memory(
+        fn memory_is_bounded_for_any_sound(
             steps in proptest::collection::vec((0_usize..4, 0_usize..2_000, any::<i16>()), 0..200),
         ) {
             let mut guard = EchoGuard::new(false);

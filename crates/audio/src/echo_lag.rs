@@ -1,25 +1,26 @@
-//! How late an echo is heard: the delay at which its loudness follows that of what is played best. Not for how loud it is.
+//! Delay of an echo: the one at which the level of the microphone correlates best with that of the
+//! playback. Not for how loud the echo is.
 
-/// Longest delay, in frames of 20 ms, and one.
+/// Number of possible delays, in frames of 20 ms, starting at 0.
 pub const LAGS: usize = 31;
-/// Fewest frames by which it is found.
+/// Minimum number of frames for an estimate.
 const FEWEST: f32 = 30.0;
-/// Correlation of the levels from which on it is an echo.
+/// Correlation of the levels above which there is an echo.
 const ALIKE: f32 = 0.4;
 
-/// Delay of the echo of one device.
+/// Delay estimate for the echo of one device.
 #[derive(Debug, Clone)]
 pub struct EchoLag {
-    /// Frames of the past by which it is found: with many it is certain, with few it is found soon after it changed.
+    /// Frames in the average: many give a reliable delay, few follow a change sooner.
     past: f32,
     heard: Moments,
     played: [Moments; LAGS],
-    /// Mean product of what is heard and what was played so many frames before.
+    /// Mean product of the microphone level and the playback level, for each delay.
     products: [f32; LAGS],
     frames: f32,
 }
 
-/// Mean of a level and of its square, of late.
+/// Recent mean of a level and of its square.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moments {
     mean: f32,
@@ -38,7 +39,7 @@ impl Moments {
 }
 
 impl EchoLag {
-    /// Creates the delay of an echo that was never heard, to be found by so many frames of the past.
+    /// Creates an estimate from `past` frames, without a known echo.
     pub fn new(past: f32) -> Self {
         Self {
             past: past.max(FEWEST),
@@ -49,7 +50,8 @@ impl EchoLag {
         }
     }
 
-    /// Learns from the level of a frame, in decibels, and those of what is played with it and so many frames before.
+    /// Learns from the microphone level of a frame, in decibels, and the playback level for each
+    /// delay.
     pub fn learn(&mut self, heard: f32, played: &[f32; LAGS]) {
         self.frames = (self.frames + 1.0).min(self.past);
         let weight = 1.0 / self.frames;
@@ -61,12 +63,12 @@ impl EchoLag {
         }
     }
 
-    /// Returns the delay, once there is an echo.
+    /// Returns the delay, in frames; `None` while there is no echo.
     pub fn frames(&self) -> Option<usize> {
         let correlation = |lag: usize| {
             let covariance = self.products[lag] - self.heard.mean * self.played[lag].mean;
             let variances = self.heard.variance() * self.played[lag].variance();
-            // Levels that hardly change tell nothing.
+            // Without the lower bound, levels that hardly change would correlate by chance.
             covariance / variances.max(1.0).sqrt()
         };
         let all = (0..LAGS).map(|lag| (lag, correlation(lag)));
@@ -81,7 +83,7 @@ mod tests {
 
     const PAST: f32 = 100.0;
 
-    /// Levels of speech: syllables and pauses of chance.
+    /// Returns levels of speech: random syllables and pauses.
     fn levels(seed: u64) -> Vec<f32> {
         let mut chance = seed;
         let mut level = move |_| {
@@ -111,7 +113,7 @@ mod tests {
             heard.rotate_right(delay);
             assert_eq!(lag(&heard, &played), Some(delay));
         }
-        // It changes in the middle.
+        // The delay changes midway.
         let at = |delay: usize, n: usize| played[n.saturating_sub(delay)];
         let heard: Vec<f32> =
             (0..played.len()).map(|n| if n < 150 { at(4, n) } else { at(9, n) }).collect();
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_to_do_with_what_is_played_is_no_echo() {
+    fn sound_unrelated_to_the_playback_is_no_echo() {
         assert_eq!(lag(&levels(1), &levels(2)), None);
         assert_eq!(lag(&[10.0; 400], &levels(2)), None);
         assert_eq!(EchoLag::new(PAST).frames(), None);

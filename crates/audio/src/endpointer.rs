@@ -3,22 +3,23 @@
 //!
 //! - **quiet**: voice adds up; after `min_speech` of it, with no pause longer than
 //!   [`MAX_ONSET_PAUSE`] inside, speech has started;
-//! - **speaking**: after `silence` without voice, or `max_utterance` in all, it has ended. Another
-//!   length may be chosen for the silence that lasts; at each of [`LOOKS`] the caller is asked to.
-//!   Before that, after `speculate_after`, the caller is told that the person may have finished.
+//! - **speaking**: speech has ended after `silence` without voice, or after `max_utterance` in
+//!   total. The caller may choose another window for the current silence, and gets an event for it
+//!   at each of [`LOOKS`]. Before that, after `speculate_after`, an event reports that the person
+//!   may have finished.
 //!
-//! Not for samples: the caller keeps the pre-roll. Not for choosing.
+//! Not for samples: the caller stores the pre-roll. Not for choosing the window.
 
 use std::time::Duration;
 
 use crate::HearingSettings;
 
-/// Voice that pauses longer than this before `min_speech` is reached was a click or a cough.
+/// Longest pause before `min_speech` is reached; voice with a longer one was a click or a cough.
 pub const MAX_ONSET_PAUSE: Duration = Duration::from_millis(120);
 
-/// Lengths of a silence at which it is looked at, to choose how long it must last to end the
-/// utterance. The voice detector loses a voice that fades out some 100 ms before people do
-/// (measured: 100 ms in Chinese, 78 in English), so these are 200 and 400 ms of true silence.
+/// Lengths of a silence at which the caller may choose the window. The voice detector loses a
+/// fading voice some 100 ms before people do (measured: 100 ms in Chinese, 78 ms in English), so
+/// these are 200 and 400 ms of true silence.
 pub const LOOKS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(500)];
 
 /// Event caused by one frame.
@@ -31,12 +32,12 @@ pub enum Endpoint {
     },
     /// The person has been silent for some time, and may or may not go on.
     Paused {
-        /// Place in [`LOOKS`], if it is time for a look.
+        /// Index in [`LOOKS`], if it is time to choose the window.
         look: Option<usize>,
-        /// True if it is time to begin an answer early.
+        /// True if it is time to start an early answer.
         speculate: bool,
     },
-    /// The person goes on after a silence that was told.
+    /// The person goes on after a silence that was reported as [`Endpoint::Paused`].
     Resumed {
         /// Length of the silence.
         after: Duration,
@@ -62,7 +63,7 @@ enum EndpointerState {
         pause: Duration,
         since_onset: Duration,
     },
-    /// `window` is how long the silence must last.
+    /// `window` is the length of silence that ends the utterance.
     Speaking {
         silence: Duration,
         total: Duration,
@@ -90,12 +91,12 @@ impl Endpointer {
         self.state = QUIET;
     }
 
-    /// Sets the length of voice that is needed from now on before speech counts as started.
+    /// Sets the length of voice after which speech counts as started.
     pub fn set_min_speech(&mut self, min_speech: Duration) {
         self.min_speech = min_speech;
     }
 
-    /// Sets the length of silence after which an answer is to begin early; without it, none is.
+    /// Sets the length of silence after which an early answer may start. By default, none does.
     pub fn set_speculate_after(&mut self, speculate_after: Duration) {
         self.speculate_after = speculate_after;
     }
@@ -105,7 +106,7 @@ impl Endpointer {
         matches!(self.state, EndpointerState::Speaking { .. })
     }
 
-    /// Returns how long the person has been silent in the open utterance.
+    /// Returns the current silence in the open utterance.
     pub fn silence(&self) -> Option<Duration> {
         match self.state {
             EndpointerState::Speaking { silence, .. } => Some(silence),
@@ -113,7 +114,7 @@ impl Endpointer {
         }
     }
 
-    /// Returns how long the silence must last that ends the utterance.
+    /// Returns the length of silence that ends the utterance.
     pub fn window(&self) -> Duration {
         match self.state {
             EndpointerState::Speaking { window, .. } => window,
@@ -121,7 +122,7 @@ impl Endpointer {
         }
     }
 
-    /// Returns how long the silence must last until there is an event.
+    /// Returns the length of silence at which the next event is due.
     pub fn next_event(&self) -> Duration {
         let EndpointerState::Speaking { window, looks, speculated, .. } = self.state else {
             return self.silence;
@@ -130,15 +131,15 @@ impl Endpointer {
         window.min(speculate).min(LOOKS.get(looks).copied().unwrap_or(Duration::MAX))
     }
 
-    /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
+    /// Sets the length that the current silence must reach to end the utterance. Voice restores the
+    /// default.
     pub fn choose_window(&mut self, chosen: Duration) {
         if let EndpointerState::Speaking { window, .. } = &mut self.state {
             *window = chosen;
         }
     }
 
-    /// Processes the decision on `length` of audio. Returns an event if speech starts or ends with
-    /// it.
+    /// Processes the decision on `length` of audio. Returns the event that it causes.
     pub fn push(&mut self, voiced: bool, length: Duration) -> Option<Endpoint> {
         match &mut self.state {
             EndpointerState::Quiet { voice, pause, since_onset } => {
@@ -170,7 +171,7 @@ impl Endpointer {
             EndpointerState::Speaking { silence, total, window, looks, speculated } => {
                 *total += length;
                 let before = *silence;
-                let told = *speculated || *looks > 0;
+                let reported = *speculated || *looks > 0;
                 if voiced {
                     (*silence, *window, *looks, *speculated) =
                         (Duration::ZERO, self.silence, 0, false);
@@ -181,7 +182,7 @@ impl Endpointer {
                     self.state = QUIET;
                     return Some(Endpoint::Ended);
                 }
-                if voiced && told {
+                if voiced && reported {
                     return Some(Endpoint::Resumed { after: before });
                 }
                 let due = LOOKS.get(*looks).is_some_and(|at| *silence >= *at);
@@ -219,7 +220,7 @@ mod tests {
         frames.chars().enumerate().filter_map(push).collect()
     }
 
-    /// Returns the starts and ends alone.
+    /// Returns only the starts and ends.
     fn push(endpointer: &mut Endpointer, frames: &str) -> Vec<(usize, Endpoint)> {
         let mut events = push_all(endpointer, frames);
         events.retain(|(_, event)| matches!(event, Endpoint::Started { .. } | Endpoint::Ended));
@@ -237,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cough_does_not_start_it_and_a_pause_does_not_end_it() {
+    fn a_cough_does_not_start_speech_and_a_pause_does_not_end_it() {
         assert_eq!(push(&mut endpointer(), "vvv.......vvvv......."), []);
         let events = push(&mut endpointer(), "vvvvvvvv.........vvv..........");
         assert_eq!(events, [(4, started(100)), (29, Endpoint::Ended)]);
     }
 
     #[test]
-    fn short_pauses_at_the_onset_count_as_part_of_it() {
+    fn short_pauses_at_the_onset_count_as_speech() {
         assert_eq!(push(&mut endpointer(), "vv..vv..v"), [(8, started(180))]);
     }
 
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_long_silence_is_looked_at_and_may_be_given_another_window() {
+    fn each_long_silence_may_get_another_window() {
         let mut endpointer = Endpointer::new(&HearingSettings {
             silence: Duration::from_millis(700),
             ..HearingSettings::default()
@@ -270,7 +271,7 @@ mod tests {
         endpointer.choose_window(Duration::from_millis(900));
         assert_eq!(push_all(&mut endpointer, &".".repeat(10)), []);
         assert_eq!(endpointer.window(), Duration::from_millis(900));
-        // Voice undoes the choice, and the next silence is looked at again.
+        // Voice undoes the choice, and the next silence causes the same events.
         let after = Duration::from_millis(800);
         assert_eq!(push_all(&mut endpointer, "v"), [(0, Endpoint::Resumed { after })]);
         assert_eq!(endpointer.window(), Duration::from_millis(700));

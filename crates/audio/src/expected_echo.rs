@@ -1,66 +1,69 @@
-//! How loud an echo may be, learned from how loud it was: tells frames that are no louder from those in which somebody
-//! speaks. Not for where levels come from.
+//! Expected level of an echo, learned from earlier echo: distinguishes frames that are no louder
+//! from frames in which a person speaks. Not for measuring levels.
 
 use super::octaves::{BANDS, Levels, SILENCE};
 
-/// Share of the frames of an echo that are no louder than what is learned. Somebody who speaks over it for seconds moves
-/// this less than the mean.
+/// Quantile of the echo's level that is learned. A person who speaks over the echo for seconds
+/// shifts it less than the mean.
 const SHARE: f32 = 0.8;
 const HALF: f32 = 0.5;
-/// Furthest that what is learned moves in a frame, in decibels, once much was learned; and at first.
+/// Maximum change of the learned level per frame, in decibels: after much learning, and at first.
 const STEP_DB: f32 = 0.04;
 const FIRST_STEP_DB: f32 = 10.0;
-/// Frames in a row that are no louder than what is learned, after which it is too loud: somebody has turned the loudspeaker
-/// down. Then it moves so many times further.
+/// Consecutive frames below the learned level after which it is considered too high, for example
+/// because the loudspeaker was turned down. Steps are then `FURTHER` times larger.
 const QUIETER: u32 = 50;
 const FURTHER: f32 = 5.0;
-/// What is played this far below the loudest of late, or below this level, teaches nothing: its echo is less than noise.
+/// Playback this far below its recent maximum, or below this level, in decibels, is not learned
+/// from: its echo is quieter than the noise.
 const TEACHES_DB: f32 = 30.0;
 const AUDIBLE_DB: f32 = 10.0;
-/// Change of the loudest and of the noise in a frame, in decibels: by then they are forgotten in half a minute.
+/// Decay of the playback's maximum and rise of the noise level per frame, in decibels: both adapt
+/// within half a minute.
 const FORGETS_DB: f32 = 0.02;
 const NOISE_RISES_DB: f32 = 0.03;
-/// A band counts for no more than this.
+/// Maximum contribution of one band to the excess, in decibels.
 const MOST_DB: f32 = 10.0;
-/// An echo that is so much quieter than it usually is, in so many bands, is missing.
+/// The echo is missing if it is this much quieter than usual in at least this many bands.
 const MISSING_DB: f32 = 12.0;
 const MISSING_BANDS: usize = 3;
 
-/// When somebody speaks.
+/// Thresholds for a person's voice over the echo.
 #[derive(Debug, Clone, Copy)]
 pub struct Margin {
-    /// A band that is louder than the echo by so much tells of somebody,
+    /// Excess of a band over the expected echo that does not count, in decibels.
     pub band_db: f32,
-    /// and by so many times what the level of the echo varies by.
+    /// Further excess that does not count, as a multiple of the spread of the echo's level.
     pub spread: f32,
-    /// They are believed from this sum over the bands on, of what is over that.
+    /// Sum of the excess over all bands above which a person speaks, in decibels.
     pub sum_db: f32,
-    /// Number of frames for which they still are: words are not louder than the echo in each.
+    /// Number of frames for which a person then counts as speaking: words are not louder than the
+    /// echo in every frame.
     pub holds: u32,
 }
 
-/// What is known of the echo of one device.
+/// Learned level of the echo of one device.
 #[derive(Debug, Clone)]
 pub struct ExpectedEcho {
     margin: Margin,
-    /// Level of the echo over that of what is played.
+    /// Level of the echo relative to the playback, at the quantile `SHARE`.
     gain: Levels,
-    /// The same of half of the frames.
+    /// The same for the median.
     half: Levels,
-    /// Frames that each was learned from.
+    /// Number of frames learned from, by band.
     learned: [u32; BANDS],
-    /// Frames since one that was louder.
+    /// Frames since the last one above the learned level, by band.
     quieter: [u32; BANDS],
-    /// Loudest that was played of late.
+    /// Recent maximum of the playback.
     loudest: Levels,
-    /// Level of the noise, which is the quietest of late.
+    /// Noise level: the recent minimum of the microphone.
     noise: Levels,
-    /// Frames for which somebody still speaks.
+    /// Remaining frames for which a person counts as speaking.
     holds: u32,
 }
 
 impl ExpectedEcho {
-    /// Creates what is known of an echo that was never heard.
+    /// Creates the state for an echo that was never heard.
     pub fn new(margin: Margin) -> Self {
         Self {
             margin,
@@ -74,8 +77,8 @@ impl ExpectedEcho {
         }
     }
 
-    /// Returns true if a frame may be nothing but the echo of what is played. Call it for each frame while something is
-    /// played or echoes.
+    /// Returns true if a frame may be nothing but the echo of the playback. Must be called for each
+    /// frame while something is played or echoes.
     pub fn explains(&mut self, played: &Levels, heard: &Levels) -> bool {
         let mut over = 0.0;
         for band in 0..BANDS {
@@ -95,7 +98,7 @@ impl ExpectedEcho {
         self.holds == 0 && *played != SILENCE
     }
 
-    /// Learns how loud the echo of what is played is.
+    /// Learns the level of the echo relative to the playback.
     pub fn learn(&mut self, played: &Levels, heard: &Levels) {
         for band in 0..BANDS {
             let played = played[band];
@@ -123,7 +126,7 @@ impl ExpectedEcho {
         }
     }
 
-    /// Returns true if a frame lacks the echo of what is played.
+    /// Returns true if a frame lacks the expected echo.
     pub fn is_missing(&self, played: &Levels, heard: &Levels) -> bool {
         let lacks = |band: &usize| {
             let least = played[*band] + self.gain[*band] - MISSING_DB;
@@ -141,7 +144,8 @@ mod tests {
 
     const MARGIN: Margin = Margin { band_db: 6.0, spread: 0.0, sum_db: 6.0, holds: 6 };
 
-    /// Plays so many frames of changing level, of which the echo is quieter by 20 dB. Returns the share that is explained.
+    /// Plays `frames` frames of changing level, with an echo that is 20 dB quieter plus `over_db`.
+    /// Returns the share of frames that is explained as echo.
     fn play(echo: &mut ExpectedEcho, frames: u32, over_db: f32) -> f32 {
         let explained = (0..frames).filter(|n| {
             #[allow(clippy::cast_precision_loss, reason = "small")]
@@ -157,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_is_learned_and_who_is_louder_speaks() {
+    fn an_echo_is_learned_and_louder_sound_is_speech() {
         let mut echo = ExpectedEcho::new(MARGIN);
         play(&mut echo, 200, 0.0);
         assert!(play(&mut echo, 200, 0.0) > 0.99);
         assert!(play(&mut echo, 100, 12.0) < 0.01);
-        // It is still known after that.
+        // The louder sound has not changed the learned level.
         play(&mut echo, 20, 0.0);
         assert!(play(&mut echo, 50, 0.0) > 0.99);
     }
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_speaks_for_some_frames_after_a_loud_one() {
+    fn speech_lasts_some_frames_beyond_a_loud_one() {
         let mut echo = ExpectedEcho::new(MARGIN);
         play(&mut echo, 200, 0.0);
         let mut step = |over: f32| echo.explains(&[50.0; BANDS], &[30.0 + over; BANDS]);
@@ -200,11 +204,11 @@ mod tests {
         echo.explains(&[50.0; BANDS], &[5.0; BANDS]);
         assert!(!echo.is_missing(&[50.0; BANDS], &[28.0; BANDS]));
         assert!(echo.is_missing(&[50.0; BANDS], &[10.0; BANDS]));
-        assert!(!echo.is_missing(&[15.0; BANDS], &[0.0; BANDS]), "it would be less than noise");
+        assert!(!echo.is_missing(&[15.0; BANDS], &[0.0; BANDS]), "its echo is below noise");
     }
 
     #[test]
-    fn an_echo_that_varies_is_believed_more() {
+    fn an_echo_that_varies_gets_a_wider_margin() {
         let over = |spread, varies: f32| {
             let mut echo =
                 ExpectedEcho::new(Margin { band_db: 1.0, spread, sum_db: 1.0, holds: 1 });
@@ -220,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_heard_it_goes_on(
+        fn any_levels_are_handled(
             frames in proptest::collection::vec((0.0_f32..100.0, 0.0_f32..100.0), 0..300),
         ) {
             let mut echo = ExpectedEcho::new(MARGIN);

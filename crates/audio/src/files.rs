@@ -1,10 +1,10 @@
-//! Sound in files: their format by their first bytes, and WAV files whose size was not known when their header was written.
-//! Not for decoding.
+//! Sound in files: detection of formats by their first bytes, and repair of WAV files whose header
+//! was written before their size was known. Not for decoding.
 
 use std::borrow::Cow;
 
-/// Beginnings of files in formats other than WAV, with the place where they stand. Each has at least three bytes that sound
-/// hardly begins with.
+/// Signatures of formats other than WAV: offset, bytes, name. Each has at least three bytes with
+/// which raw samples hardly start.
 const OTHERS: [(usize, &[u8], &str); 35] = [
     (0, b"OggS", "Ogg"),
     (0, b"fLaC", "FLAC"),
@@ -46,7 +46,8 @@ const OTHERS: [(usize, &[u8], &str); 35] = [
 const RIFF: usize = 12;
 const CHUNK: usize = 8;
 
-/// Returns the name of the format of a file that begins with these bytes; none for a WAV file, raw samples and others.
+/// Returns the format of a file with these first bytes; `None` for WAV files, raw samples and
+/// unknown formats.
 pub fn other_format(head: &[u8]) -> Option<&'static str> {
     let found = OTHERS.iter().find(|(place, beginning, _)| {
         head.get(*place..).is_some_and(|head| head.starts_with(beginning))
@@ -54,20 +55,20 @@ pub fn other_format(head: &[u8]) -> Option<&'static str> {
     found.map(|(_, _, name)| *name)
 }
 
-/// Returns the name of the format of a file that is to be WAV or text: as [`other_format`], and MP3 without a tag, whose first
-/// bytes may be samples as well.
+/// Like [`other_format`], for a file that should be WAV or text: also detects MP3 without a tag,
+/// whose first bytes may be samples as well.
 pub fn other_file_format(head: &[u8]) -> Option<&'static str> {
     let is_mp3 = head.starts_with(b"\xff\xfb") || head.starts_with(b"\xff\xf3");
     other_format(head).or(is_mp3.then_some("MP3"))
 }
 
-/// Returns a WAV file with the size of its samples, if its header has none: a program that writes into a pipe does not know
-/// it, and leaves 0 or FFFFFFFF.
+/// Fills in the size of the samples of a WAV file if its header has none: a program that writes to
+/// a pipe does not know the size, and writes 0 or FFFFFFFF.
 pub fn with_size(file: &[u8]) -> Cow<'_, [u8]> {
     let Some(at) = unknown_size(file) else { return Cow::Borrowed(file) };
     let mut sized = file.to_vec();
     let samples = sized.len() - at - 4;
-    // Half a sample at the end is none.
+    // An incomplete sample at the end is dropped.
     let samples = samples - samples % block(file);
     sized.truncate(at + 4 + samples);
     let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
@@ -77,7 +78,7 @@ pub fn with_size(file: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(sized)
 }
 
-/// Returns the place of the size of the samples, if it is not known.
+/// Returns the offset of the samples' size if the header has none.
 fn unknown_size(file: &[u8]) -> Option<usize> {
     if !file.starts_with(b"RIFF") || file.get(8..RIFF) != Some(b"WAVE") {
         return None;
@@ -94,7 +95,7 @@ fn unknown_size(file: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the bytes of one sample of all channels.
+/// Returns the size of one sample of all channels, in bytes.
 fn block(file: &[u8]) -> usize {
     let format = file.windows(4).position(|name| name == b"fmt ");
     let block = format.and_then(|at| file.get(at + CHUNK + 12..at + CHUNK + 14));
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_was_not_known_is_that_of_the_file() {
+    fn an_unknown_size_is_taken_from_the_file() {
         let known = wav(6, 6);
         assert_eq!(with_size(&known), known);
         for unknown in [0, u32::MAX] {
@@ -129,7 +130,7 @@ mod tests {
                 sized.len() - 8
             );
         }
-        assert_eq!(with_size(&wav(9, 6)), wav(9, 6), "a file that was cut off stays one");
+        assert_eq!(with_size(&wav(9, 6)), wav(9, 6), "a truncated file is unchanged");
     }
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..80), begin in 0_usize..60) {
+        fn any_bytes_are_handled(bytes in proptest::collection::vec(any::<u8>(), 0..80), begin in 0_usize..60) {
             let mut file = wav(0, 9);
             file.truncate(begin);
             file.extend(bytes);

@@ -1,21 +1,22 @@
-//! Levels of a sound in octaves. Cheap, and coarse: what is in an octave leaks a little into its neighbours. Not for what
-//! levels mean.
+//! Levels of a sound in octaves. Cheap and coarse: each octave leaks a little into its neighbours.
+//! Not for interpreting levels.
 
 use super::voice_detector::FRAME_SAMPLES;
 
-/// Bands: below 250 Hz, then octaves up to 8 kHz.
+/// Number of bands: one below 250 Hz, then octaves up to 8 kHz.
 pub const BANDS: usize = 6;
-/// Levels of a frame, in decibels over one step of a sample, from the lowest band to the highest; never below 0.
+/// Levels of a frame, in decibels relative to one quantisation step, lowest band first; never below
+/// 0.
 pub type Levels = [f32; BANDS];
 /// Levels of digital silence.
 pub const SILENCE: Levels = [0.0; BANDS];
 
-/// Times that a sound is divided into two halves of its spectrum.
+/// Number of times that the spectrum is halved.
 const DIVISIONS: usize = BANDS - 1;
 /// Low-pass filter of a division (Daubechies, four taps); the high-pass filter mirrors it.
 const LOW: [f32; 4] = [0.482_962_9, 0.836_516_3, 0.224_143_87, -0.129_409_52];
 
-/// Measures the frames of one sound, in order.
+/// Filter bank that measures consecutive frames of one sound.
 #[derive(Debug, Clone, Default)]
 pub struct Octaves {
     /// Last two samples of each division.
@@ -23,7 +24,7 @@ pub struct Octaves {
 }
 
 impl Octaves {
-    /// Returns the levels of a frame. Of a longer one, the rest is left out.
+    /// Returns the levels of a frame. Samples beyond [`FRAME_SAMPLES`] are ignored.
     pub fn levels(&mut self, frame: &[i16]) -> Levels {
         let mut sound = [0.0; FRAME_SAMPLES];
         sound.iter_mut().zip(frame).for_each(|(sound, sample)| *sound = f32::from(*sample));

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_rates_and_lengths_are_refused() {
+    fn unsupported_rates_and_lengths_are_refused() {
         assert_eq!(Decoder::new(44_100).err(), Some(OpusError::Rate(44_100)));
         assert!(Encoder::new(24_000, 24_000, 5).unwrap().encode(&[0; 100]).is_err());
     }

@@ -15,7 +15,7 @@ pub fn rms(samples: &[i16]) -> f64 {
     mean.sqrt()
 }
 
-/// Returns the duration of this many samples.
+/// Returns the duration of this number of samples.
 pub fn duration(samples: usize, sample_rate_hz: u32) -> Duration {
     Duration::from_nanos(samples as u64 * 1_000_000_000 / u64::from(sample_rate_hz.max(1)))
 }

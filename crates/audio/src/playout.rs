@@ -18,7 +18,7 @@ pub struct Playout {
     sentences: Vec<Span>,
     /// Number of sentences that count as part of the answer; all if `None`.
     counted: Option<usize>,
-    /// Length that was played of the sentence that is to be sent again.
+    /// Played length of the sentence that will be sent again.
     again: Duration,
 }
 
@@ -28,7 +28,7 @@ struct Span {
     start: Duration,
     end: Duration,
     played_before_gap: Duration,
-    /// Length that was played when it was sent before.
+    /// Played length from the first time that it was sent.
     again: Duration,
     complete: bool,
     broken: bool,
@@ -39,21 +39,20 @@ struct Span {
 pub struct PlayedBack {
     /// Number of sentences played from the first on: completely, except those in `broken`.
     pub whole: usize,
-    /// Indexes of these sentences that broke off, each with the length of its audio that was
-    /// played.
+    /// Indexes of these sentences that broke off, each with the played length of its audio.
     pub broken: Vec<(usize, Duration)>,
-    /// Length of the next sentence's audio that was played.
+    /// Played length of the next sentence's audio.
     pub partial: Duration,
     /// Full length of that next sentence, if all of it was sent.
     pub partial_of: Option<Duration>,
 }
 
 impl PlayedBack {
-    /// Everything: for text output, where all that was written counts.
+    /// Everything, for text output, which counts as heard when it is written.
     pub const ALL: Self =
         Self { whole: usize::MAX, broken: Vec::new(), partial: Duration::ZERO, partial_of: None };
 
-    /// Reports whether all of these sentences were played completely.
+    /// Returns true if all of these sentences were played completely.
     pub fn has_all(&self, sentences: usize) -> bool {
         self.whole >= sentences && self.broken.is_empty()
     }
@@ -78,8 +77,8 @@ impl Playout {
         self.packet
     }
 
-    /// Returns the time at which the next packet may be sent so that, including it, at most `lead`
-    /// packets wait; never before `now`.
+    /// Returns the time at which the next packet may be sent so that the device has at most `lead`
+    /// packets including it; never before `now`.
     pub fn due(&self, now: Duration) -> Duration {
         self.end.saturating_sub(self.packet * (self.lead - 1)).max(now)
     }
@@ -89,7 +88,7 @@ impl Playout {
         self.end.max(now)
     }
 
-    /// Records that the next sentence begins and its packets follow.
+    /// Records that the next sentence starts and its packets follow.
     pub fn sentence_started(&mut self, now: Duration) {
         let start = self.end(now);
         let played_before_gap = Duration::ZERO;
@@ -99,14 +98,14 @@ impl Playout {
         self.sentences.push(Span { start, end: start, played_before_gap, again, complete, broken });
     }
 
-    /// Records that all sentences but the first `from` will be sent again, from their beginnings.
+    /// Records that all sentences but the first `from` will be sent again, from their starts.
     pub fn rewind(&mut self, from: usize, now: Duration) {
         let heard = self.heard(now);
         self.again = if heard.whole == from { heard.partial } else { Duration::ZERO };
         self.sentences.truncate(from);
     }
 
-    /// Records that no more packets of the sentence come, though it is not complete.
+    /// Records that the sentence is incomplete and gets no further packets.
     pub fn sentence_broken(&mut self) {
         self.sentence_complete();
         if let Some(span) = self.sentences.last_mut() {
@@ -126,7 +125,7 @@ impl Playout {
         }
     }
 
-    /// Returns true if packets of the current sentence were sent, and more of them are to come.
+    /// Returns true if packets of the current sentence were sent and more will follow.
     pub fn is_within_sentence(&self) -> bool {
         self.sentences
             .last()
@@ -153,7 +152,7 @@ impl Playout {
 
     /// Returns the part that has been played by `now`.
     pub fn heard(&self, now: Duration) -> PlayedBack {
-        // Some of those that count may be about to be sent again.
+        // Some counted sentences may be about to be sent again.
         let counted = self.counted.map_or(self.sentences.len(), |n| n.min(self.sentences.len()));
         let spans = &self.sentences[..counted];
         let whole = spans.iter().take_while(|s| s.complete && s.end <= now).count();
@@ -173,7 +172,7 @@ impl Playout {
 }
 
 impl Span {
-    /// Returns the length of its audio, as far as it was sent.
+    /// Returns the length of the sent part of its audio.
     fn length(&self) -> Duration {
         self.played_before_gap + (self.end - self.start)
     }
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_stall_the_clock_starts_anew_without_a_burst_beyond_the_lead() {
+    fn after_a_stall_the_clock_restarts_without_exceeding_the_lead() {
         let mut playout = Playout::new(PACKET, 3);
         playout.sentence_started(Duration::ZERO);
         send(&mut playout, Duration::ZERO, 3);
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_counted_in_sentences_and_a_part() {
+    fn heard_audio_is_counted_in_sentences_and_a_part() {
         let mut playout = Playout::new(PACKET, 3);
         playout.sentence_started(Duration::ZERO);
         send(&mut playout, Duration::ZERO, 5);
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_that_broke_off_are_told_apart_and_those_after_the_end_do_not_count() {
+    fn broken_sentences_are_listed_and_those_after_the_end_do_not_count() {
         let mut playout = Playout::new(PACKET, 3);
         playout.sentence_started(Duration::ZERO);
         playout.sentence_broken();
@@ -283,7 +282,7 @@ mod tests {
             send(&mut playout, 500 * MS, 3);
             playout.sentence_complete();
         }
-        assert_eq!(playout.heard(9_000 * MS).whole, 3, "the apology is no part of it");
+        assert_eq!(playout.heard(9_000 * MS).whole, 3, "the apology is not part of the answer");
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! The last seconds of an utterance, which the turn detector and the speaker embedder are given. Not for the recogniser,
-//! which receives all of it while it is spoken.
+//! The last seconds of an utterance, for the turn detector and the speaker embedder. Not for the
+//! recogniser, which receives the whole utterance while it is spoken.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::pcm;
 use super::voice_detector::SAMPLE_RATE_HZ;
 
-/// Samples of up to a given length. Allocates once.
+/// Ring buffer of the latest samples. Allocates once.
 #[derive(Debug)]
 pub struct RecentSpeech {
     samples: VecDeque<i16>,
@@ -15,7 +15,7 @@ pub struct RecentSpeech {
 }
 
 impl RecentSpeech {
-    /// Creates it for the last part of speech, of this length.
+    /// Creates a buffer for this much speech.
     pub fn new(longest: Duration) -> Self {
         let most = pcm::samples_in(longest, SAMPLE_RATE_HZ);
         Self { samples: VecDeque::with_capacity(most), most }

@@ -1,11 +1,11 @@
-//! Sample rate conversion of mono 16-bit audio, as a stream: state is kept across chunks, so that
-//! their boundaries are not audible. Not for changing pitch or speed.
+//! Sample rate conversion of mono 16-bit audio, as a stream: state carries over between chunks, so
+//! that their boundaries are not audible. Not for changing pitch or speed.
 
 use rubato::audioadapter_buffers::direct::SequentialSlice;
 use rubato::{Fft, FixedSync, Indexing, Resampler as _};
 
-/// Input samples per step of the filter; its delay is trimmed away, so this only sets how soon
-/// the first output comes (about 10 ms).
+/// Input samples per step of the filter. Its delay is trimmed away, so this only determines when
+/// the first output comes (after about 10 ms).
 const CHUNK: usize = 256;
 
 /// Error of a conversion that cannot be set up.
@@ -39,7 +39,7 @@ impl Resampler {
     /// Creates a resampler between two rates.
     ///
     /// # Errors
-    /// Fails if a rate is 0, or so odd that no filter can be made.
+    /// Fails if a rate is 0, or if no filter fits the ratio.
     pub fn new(from_hz: u32, to_hz: u32) -> Result<Self, ResampleError> {
         if from_hz == to_hz && from_hz > 0 {
             return Ok(Self { filter: None });
@@ -87,7 +87,7 @@ impl Resampler {
         self.reset();
     }
 
-    /// Drops the samples that the filter still holds, because another stream begins.
+    /// Drops the samples that the filter still holds, because another stream starts.
     pub fn reset(&mut self) {
         let Some(filter) = &mut self.filter else { return };
         filter.pending.clear();
@@ -182,7 +182,7 @@ mod tests {
             resampler.finish(&mut out);
             out
         };
-        assert_eq!(run(), first, "after a stream that broke off");
+        assert_eq!(run(), first, "after an interrupted stream");
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_cannot_be_are_refused() {
+    fn impossible_rates_are_refused() {
         assert!(Resampler::new(0, 16_000).is_err());
         assert!(Resampler::new(16_000, 0).is_err());
         assert!(Resampler::new(0, 0).is_err());
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_cut_into_chunks_changes_nothing(length in 1usize..6_000, chunk in 1usize..2_000) {
+        fn chunk_sizes_do_not_change_the_output(length in 1usize..6_000, chunk in 1usize..2_000) {
             let tone = pcm::tone(300.0, length, 22_050);
             let whole = convert(&tone, 22_050, 24_000, length);
             prop_assert_eq!(convert(&tone, 22_050, 24_000, chunk), whole);

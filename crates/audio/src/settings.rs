@@ -4,41 +4,63 @@
 use std::time::Duration;
 
 use hearken_base::ms;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Section `[hearing]`: voice activity and utterances.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HearingSettings {
-    /// Length of voice that starts an utterance.
+    /// Minimum duration of voice that starts an utterance. Shorter sounds, such as a cough,
+    /// are ignored.
     #[serde(rename = "min_speech_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 20, max = 5_000))]
     pub min_speech: Duration,
-    /// Length of silence that ends an utterance.
+    /// Silence that ends an utterance if the turn detection model is not used
+    /// (`[turn_detection]`). Lower values answer sooner, but interrupt people who pause.
     #[serde(rename = "silence_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 100, max = 10_000))]
     pub silence: Duration,
-    /// Longest utterance; a longer one is ended there.
+    /// Maximum length of an utterance; a longer one is ended at this point.
     #[serde(rename = "max_utterance_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 1_000, max = 300_000))]
     pub max_utterance: Duration,
-    /// Length of voice that interrupts our speech in realtime mode; a shorter sound, such as a
-    /// click, does not.
+    /// Minimum duration of voice that interrupts a reply in realtime mode.
     #[serde(rename = "barge_in_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 20, max = 5_000))]
     pub barge_in: Duration,
-    /// The same where echo is cancelled or guarded against here: what is left of it may pass for voice.
+    /// Minimum duration of voice that interrupts a reply of a device to which `cancel_echo`
+    /// or `guard_echo` applies. Residual echo can resemble voice: raise the value if such
+    /// devices interrupt themselves.
     #[serde(rename = "barge_in_echo_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 20, max = 5_000))]
     pub barge_in_echo: Duration,
-    /// Length of audio before the first voice that is part of the utterance.
+    /// Audio from before the detected start of speech that is added to the utterance, so
+    /// that its first sound is not cut off.
     #[serde(rename = "pre_roll_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 2_000))]
     pub pre_roll: Duration,
-    /// Mode of libfvad, 0 (all but silence is voice) to 3.
+    /// Strictness of the voice detector. `0` treats everything except silence as voice; `3`
+    /// accepts only clear voice.
+    #[schemars(range(max = 3))]
     pub aggressiveness: u8,
-    /// Level (of 32,768) below which sound is never voice.
+    /// Minimum level of voice, as RMS on a scale to 32768. Sound below it is never treated
+    /// as voice.
+    #[schemars(range(min = 0.0, max = 32_768.0))]
     pub min_rms: f64,
-    /// Least ratio of the level of voice to the noise floor.
+    /// Minimum ratio of the level of voice to the level of the background noise. Raise it
+    /// if noise starts utterances.
+    #[schemars(range(min = 0.0, max = 100.0))]
     pub over_noise: f64,
-    /// True if the echo of devices that leave it to the server is cancelled.
+    /// Cancel the echo of devices that delegate this to the server (`features.aec` in their
+    /// hello, with framing 2), so that their own reply does not interrupt it. Costs about
+    /// 0.5 ms of a core per packet during a reply, and 0.5 MB per such device.
     pub cancel_echo: bool,
-    /// True if sound that may be nothing but the echo of our speech is not taken for voice, of devices whose echo is not
-    /// cancelled.
+    /// Guard devices in realtime mode against their own echo if it is not cancelled by the
+    /// server: learn the possible loudness of the echo, and accept only louder sound as an
+    /// interruption. Enable it for loudspeakers that interrupt themselves; about one
+    /// interruption in fifty of the others is then a second late. Costs about 0.04 ms of a
+    /// core per packet during a reply, and 30 kB per such device.
     pub guard_echo: bool,
 }
 
@@ -61,38 +83,48 @@ impl Default for HearingSettings {
 }
 
 /// Section `[speaking]`: synthesis, encoding and pacing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpeakingSettings {
-    /// Downlink sample rate: 8000, 12000, 16000, 24000 or 48000 Hz; 0 derives it from the
-    /// synthesiser's own.
+    /// Sample rate of the audio. `0` selects 16000 or 24000, depending on the synthesiser.
+    #[schemars(extend("enum" = [0, 8_000, 12_000, 16_000, 24_000, 48_000]))]
     pub sample_rate_hz: u32,
-    /// Length of a downlink packet: 20, 40 or 60 ms.
+    /// Length of an audio packet.
     #[serde(rename = "packet_ms", with = "ms")]
+    #[schemars(with = "u64", extend("enum" = [20, 40, 60]))]
     pub packet: Duration,
-    /// Opus bitrate, in bits per second.
+    /// Bitrate of the Opus encoder. Lower it for devices on slow networks.
+    #[schemars(range(min = 6_000, max = 128_000))]
     pub bitrate_bps: i32,
-    /// Opus complexity, 0 to 10.
+    /// Complexity of the Opus encoder: `0` uses the least CPU, `10` gives the best quality.
+    #[schemars(range(max = 10))]
     pub complexity: u8,
-    /// Opus complexity while the server is strained (near its capacity).
+    /// Complexity of the Opus encoder while most of the CPU is in use. A low value lets the
+    /// server serve more people.
+    #[schemars(range(max = 10))]
     pub strained_complexity: u8,
-    /// Packets sent ahead of the playback clock. Firmware 1.6.0 queues 5 and drops more; boards
-    /// with an ESP32-C3 misbehave at bursts of 5.
+    /// Number of packets sent ahead of playback. More hide network jitter, but must fit
+    /// into the device's buffer: firmware 1.6.0 buffers 5.
+    #[schemars(range(min = 1, max = 5))]
     pub lead_packets: u32,
-    /// Minimum delay between `tts start` and the first audio: firmware clears its queue one loop
-    /// turn after that message, and a network may delay the message more than the audio.
+    /// Minimum delay between the message `tts start` and the first audio. Firmware clears
+    /// its audio queue shortly after that message.
     #[serde(rename = "start_guard_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 20, max = 1_000))]
     pub start_guard: Duration,
-    /// Length of audio that is gathered before speech begins, to hide stalls of the synthesiser.
-    /// Speech also begins when the sentence is complete, or nothing more has come for this long. A
-    /// synthesiser faster than playback fills it in a fraction of the time.
-    #[serde(rename = "cushion_ms", with = "ms")]
+    /// Amount of audio that is buffered before playback begins, to hide pauses of the
+    /// synthesiser. Lower it for a fast synthesiser, raise it if speech stutters.
+    #[serde(rename = "prebuffer_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 5_000))]
     pub prebuffer: Duration,
-    /// Delay between the end of the last packet's playback and `tts stop`: firmware up to 2.0 cuts
-    /// the tail otherwise.
+    /// Delay between the end of playback and the message `tts stop`. Firmware up to 2.0
+    /// otherwise cuts off the end of the speech.
     #[serde(rename = "stop_margin_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 300))]
     pub stop_margin: Duration,
-    /// Maximum number of packets synthesised ahead of the one that is sent.
+    /// Maximum number of packets synthesised ahead of the packet being sent. More use more
+    /// memory, and waste more speech if a reply is interrupted.
+    #[schemars(range(min = 1, max = 10_000))]
     pub ahead_packets: usize,
 }
 

@@ -1,5 +1,5 @@
 //! Opus packets that sound like voice, or like silence, to the voice detector; and real speech,
-//! from the recordings in `fixtures/audio`.
+//! from the recordings in `fixtures/audio`. Only for tests.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::opus::{Decoder, Encoder};
 use crate::pcm;
 use crate::voice_detector::SAMPLE_RATE_HZ;
 
-/// Length of a packet that firmware sends, in milliseconds.
+/// Length of the packets that firmware sends, in milliseconds.
 pub const PACKET_MS: u64 = 60;
-/// Samples per second, and milliseconds per packet, that firmware sends.
+/// Samples per second and milliseconds per packet of firmware.
 const FIRMWARE: (u32, u64) = (16_000, PACKET_MS);
 
-/// Returns packets of a buzzing voice of this length, as firmware sends them.
+/// Returns packets of a buzzing voice of this length, in the format of firmware.
 pub fn voice(ms: u64) -> Vec<Bytes> {
     voice_in(ms, FIRMWARE)
 }
 
-/// Returns packets of a buzzing voice of another kind: samples per second, and milliseconds each.
+/// Returns packets of a buzzing voice in another format: samples per second, and milliseconds each.
 pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
     let length = samples(ms, kind.0);
     let mut sound = vec![0_i16; length];
@@ -32,12 +32,12 @@ pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
     packets(&sound, kind.0, kind.1)
 }
 
-/// Returns packets of silence of this length, as firmware sends them.
+/// Returns packets of silence of this length, in the format of firmware.
 pub fn silence(ms: u64) -> Vec<Bytes> {
     silence_in(ms, FIRMWARE)
 }
 
-/// Returns packets of silence of another kind: samples per second, and milliseconds each.
+/// Returns packets of silence in another format: samples per second, and milliseconds each.
 pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
     packets(&vec![0; samples(ms, kind.0)], kind.0, kind.1)
 }
@@ -63,7 +63,7 @@ pub fn recorded(name: &str) -> Vec<Bytes> {
 /// Decodes packets to samples, 16 kHz mono.
 ///
 /// # Panics
-/// Panics if they are no Opus.
+/// Panics if a packet is not Opus.
 pub fn decoded(packets: &[Bytes]) -> Vec<i16> {
     let mut decoder = Decoder::new(SAMPLE_RATE_HZ).expect("libopus runs at its own rates");
     let mut sound = Vec::new();

@@ -1,5 +1,5 @@
-//! Turns a synthesiser's samples into a device's packets: resamples, splits and encodes them, one
-//! sentence after the other, without the silence that voices begin with. Not for pacing.
+//! Turns a synthesiser's samples into a device's packets: resamples, splits and encodes them,
+//! sentence by sentence, without the silence at the start of speech. Not for pacing.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::pcm;
 use super::resample::{ResampleError, Resampler};
 use crate::SpeakingSettings;
 
-/// Loudest sample of silence, -50 dB below the loudest possible.
+/// Loudest sample that counts as silence, about -50 dB relative to full scale.
 const SILENT: u16 = 100;
-/// Silence that is kept before the first sound: soft beginnings are in it.
+/// Length of silence before the first sound that stays: soft onsets are in it.
 const KEPT_BEFORE_SOUND: Duration = Duration::from_millis(20);
-/// Most silence that is left out. Who sends more may mean it.
+/// Maximum length of silence that is removed. A longer one may be intended.
 const MOST_LEFT_OUT: Duration = Duration::from_millis(500);
 
 /// Speech encoder of one turn.
@@ -22,14 +22,14 @@ pub struct SpeechEncoder {
     encoder: Encoder,
     sample_rate_hz: u32,
     packet_samples: usize,
-    /// Resampler and its input rate; serves one sentence after the other.
+    /// Resampler and its input rate; reused for all sentences.
     resampler: Option<(u32, Resampler)>,
     pending: Vec<i16>,
-    /// Samples of `pending` that are encoded already.
+    /// Samples of `pending` that are already encoded.
     encoded: usize,
     /// True until the first packet is encoded.
     fresh: bool,
-    /// Number of samples of silence at the beginning of speech that may still be left out.
+    /// Number of samples of silence at the start of speech that may still be removed.
     may_leave_out: usize,
 }
 
@@ -53,7 +53,7 @@ impl SpeechEncoder {
         })
     }
 
-    /// Begins a sentence; samples left of one that broke off are dropped.
+    /// Starts a sentence; remaining samples of an interrupted one are dropped.
     pub fn begin(&mut self) {
         if let Some((_, resampler)) = &mut self.resampler {
             resampler.reset();
@@ -84,7 +84,7 @@ impl SpeechEncoder {
         Ok(())
     }
 
-    /// Leaves out the silence at the beginning of speech, which its listener would only wait for.
+    /// Removes the silence at the start of speech, for which the listener would only wait.
     fn leave_out_silence(&mut self) {
         let sound = self.pending.iter().position(|sample| sample.unsigned_abs() > SILENT);
         let silence = sound.unwrap_or(self.pending.len());
@@ -136,7 +136,7 @@ mod tests {
 
     const RATE_HZ: u32 = 24_000;
 
-    /// Samples of silence, and of a tone after it.
+    /// Returns samples of silence, followed by a tone.
     fn sentence(silence_ms: u64, tone_ms: u64) -> Vec<i16> {
         let samples = |ms| pcm::samples_in(Duration::from_millis(ms), RATE_HZ);
         let mut sentence = vec![SILENT.cast_signed(); samples(silence_ms)];
@@ -162,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn the_silence_that_speech_begins_with_is_left_out_however_it_comes() {
+    fn silence_at_the_start_of_speech_is_removed_for_any_chunk_size() {
         for chunk in [7, 480, 1_440, 100_000] {
-            // 20 ms of 300 are kept, and the tone: six packets of 60 ms in place of ten.
+            // 20 of 300 ms stay, and the tone: six packets of 60 ms instead of ten.
             let packets = packets(&mut encoder(), &sentence(300, 300), chunk);
             assert_eq!(packets.len(), 6, "{chunk}");
             let mut decoder = Decoder::new(RATE_HZ).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_within_speech_and_before_its_later_sentences_stays() {
+    fn silence_within_speech_and_before_later_sentences_stays() {
         let mut encoder = encoder();
         let mut first = sentence(0, 60);
         first.extend(sentence(300, 60));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_half_a_second_is_left_out() {
+    fn at_most_half_a_second_is_removed() {
         assert_eq!(packets(&mut encoder(), &sentence(1_100, 0), 480).len(), 10);
         assert_eq!(packets(&mut encoder(), &sentence(10, 50), 480).len(), 1);
         assert_eq!(packets(&mut encoder(), &[], 480).len(), 0);

@@ -14,17 +14,16 @@ use crate::HearingSettings;
 
 /// Length of the frame of one decision.
 const FRAME: Duration = Duration::from_millis(20);
-/// Largest Opus packet, in bytes: six frames of 20 ms at their longest (RFC 6716, section 3.2) and
-/// their headers. Anything longer is no packet.
+/// Maximum size of an Opus packet, in bytes: six frames of 20 ms at their longest (RFC 6716,
+/// section 3.2) and their headers. Longer data is not a packet.
 const MAX_OPUS_BYTES: usize = 6 * 1_275 + 14;
-/// Length of history that is dropped at once, when it is not needed any more: each time, the rest
-/// has to be moved.
+/// Length of unneeded history that is dropped at a time: each time, the rest has to be moved.
 const DROPPED_AT_ONCE: Duration = Duration::from_millis(300);
 
-/// Reason why a packet gave no audio.
+/// Reason for which a packet gave no audio.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// Longer than a packet of Opus can be.
+    /// Longer than an Opus packet can be.
     #[error("longer than an Opus packet can be")]
     Oversized,
     /// The packet does not decode; the next one may.
@@ -32,27 +31,27 @@ pub enum PacketError {
     Garbage(#[from] OpusError),
 }
 
-/// Frames that were classified, and the endpoint at the last of them.
+/// Classified frames, and the endpoint at the last of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classified {
-    /// Start or end of speech with the last of them, if any.
+    /// Start or end of speech at the last frame, if any.
     pub endpoint: Option<Endpoint>,
     sound: Range<usize>,
 }
 
-/// Utterance detector of one device. Decoder, voice detector and history are created when they are
-/// first needed; after that nothing is allocated for a packet.
+/// Utterance detector of one device. Decoder, voice detector and history are created at first use;
+/// after that, packets cause no allocation.
 pub struct UtteranceDetector {
     settings: HearingSettings,
     decoder: Option<Decoder>,
     echo: Option<Echo>,
     voicing: Option<VoiceDetector>,
     endpointer: Endpointer,
-    /// True while we speak, and what is heard may be an echo.
+    /// True while the server speaks, and the microphone may pick up its echo.
     speaking: bool,
-    /// Recent samples: the history, which is classified, then those that are not classified yet.
+    /// Recent samples: the classified history, followed by unclassified samples.
     recent: Vec<i16>,
-    /// Number of samples of `recent` that are classified.
+    /// Number of classified samples in `recent`.
     classified: usize,
     /// Number of samples of history that an utterance may include.
     keep: usize,
@@ -76,24 +75,25 @@ impl UtteranceDetector {
         }
     }
 
-    /// Removes the echo of these packets, which the device tells of when it has played them, if that is configured.
+    /// Removes the echo of these packets, if configured; the device reports which of them it has
+    /// played.
     pub fn cancel_echo(&mut self, sent: SentPackets) {
         let HearingSettings { cancel_echo, guard_echo, .. } = self.settings;
-        // What is left of an echo must be told from voice, too.
+        // The residue of a cancelled echo must be distinguished from voice, too.
         if cancel_echo || guard_echo {
             self.echo = Some(Echo::new(sent, cancel_echo));
         }
     }
 
-    /// Takes nothing for voice that may be the echo of these packets alone.
+    /// Excludes sound from voice if it may be nothing but the echo of these packets.
     pub fn guard_echo(&mut self, sent: SentPackets) {
         self.echo = Some(Echo::new(sent, false));
     }
 
-    /// Decodes a packet and appends its samples, without the echo of what was played.
+    /// Decodes a packet and appends its samples, without the echo of the playback.
     ///
     /// # Errors
-    /// Fails if the packet is no Opus; the next one may be.
+    /// Fails if the packet is not Opus; the next one may be.
     pub fn decode(&mut self, opus: &[u8], played: u32) -> Result<(), PacketError> {
         if opus.len() > MAX_OPUS_BYTES {
             return Err(PacketError::Oversized);
@@ -119,8 +119,8 @@ impl UtteranceDetector {
         Ok(())
     }
 
-    /// Classifies whole frames, up to and with the next one at which speech starts or ends. Returns
-    /// `None` if no whole frame is left.
+    /// Classifies whole frames, up to and including the next one at which speech starts or ends.
+    /// Returns `None` if no whole frame is left.
     pub fn classify(&mut self) -> Option<Classified> {
         let settings = &self.settings;
         let voicing = self.voicing.get_or_insert_with(|| {
@@ -131,8 +131,8 @@ impl UtteranceDetector {
         while endpoint.is_none() {
             let end = self.classified + FRAME_SAMPLES;
             let Some(frame) = self.recent.get(self.classified..end) else { break };
-            // An echo is known by its level: a longer `barge_in` would not do, since it lasts as long as a sentence.
-            // Decision 0068.
+            // Echo is detected by its level: a longer `barge_in` would not help, since echo lasts
+            // as long as a sentence. Decision 0068.
             let echoes = self.echo.as_mut().is_some_and(Echo::explains_next) && self.speaking;
             endpoint = self.endpointer.push(voicing.is_voice(frame) && !echoes, FRAME);
             self.classified = end;
@@ -158,8 +158,9 @@ impl UtteranceDetector {
         &self.recent[self.classified..]
     }
 
-    /// Sets the length of voice that starts an utterance: `barge_in` or `barge_in_echo` while we speak, since the
-    /// utterance would interrupt us, and `min_speech` otherwise. What may be an echo is not taken for voice meanwhile.
+    /// Sets the length of voice that starts an utterance. While the server speaks, it is `barge_in`
+    /// or `barge_in_echo`, since the utterance would interrupt the reply, and possible echo does
+    /// not count as voice. Otherwise it is `min_speech`.
     pub fn set_speaking(&mut self, speaking: bool) {
         self.speaking = speaking;
         let HearingSettings { min_speech, barge_in, barge_in_echo, .. } = self.settings;
@@ -167,37 +168,38 @@ impl UtteranceDetector {
         self.endpointer.set_min_speech(if speaking { interrupts } else { min_speech });
     }
 
-    /// Sets the length of silence after which an answer is to begin early; without it, none is.
+    /// Sets the length of silence after which an early answer may start. By default, none does.
     pub fn set_speculate_after(&mut self, speculate_after: Duration) {
         self.endpointer.set_speculate_after(speculate_after);
     }
 
-    /// Returns how long the person has been silent in the open utterance.
+    /// Returns the current silence in the open utterance.
     pub fn silence(&self) -> Option<Duration> {
         self.endpointer.silence()
     }
 
-    /// Returns how long the silence must last that ends the utterance.
+    /// Returns the length of silence that ends the utterance.
     pub fn window(&self) -> Duration {
         self.endpointer.window()
     }
 
-    /// Returns how long the silence must last until there is an event.
+    /// Returns the length of silence at which the next event is due.
     pub fn next_event(&self) -> Duration {
         self.endpointer.next_event()
     }
 
-    /// Counts this time as silence, in which the client sends nothing.
+    /// Counts this time, in which the client sends nothing, as silence.
     pub fn pass_silence(&mut self, length: Duration) -> Option<Endpoint> {
         self.endpointer.push(false, length)
     }
 
-    /// Chooses how long the silence that lasts must last to end the utterance. Voice undoes it.
+    /// Sets the length that the current silence must reach to end the utterance. Voice restores the
+    /// default.
     pub fn choose_window(&mut self, window: Duration) {
         self.endpointer.choose_window(window);
     }
 
-    /// Ends the utterance, whatever was received.
+    /// Ends the utterance unconditionally.
     pub fn end(&mut self) {
         self.endpointer.reset();
     }
@@ -212,11 +214,12 @@ impl UtteranceDetector {
         self.endpointer.reset();
     }
 
-    /// Discards the audio and frees memory, because the microphone is closed. The noise floor is
-    /// still known when it opens again.
+    /// Discards the audio and frees memory, because the microphone is closed. The noise floor stays
+    /// for the next time that it opens.
     pub fn close(&mut self) {
         self.forget();
-        // An idle decoder holds memory, and another one costs no more than a packet and a half. Decision 0022.
+        // An idle decoder holds memory, and a new one costs no more than a packet and a half.
+        // Decision 0022.
         self.decoder = None;
         self.recent = Vec::new();
     }
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_told_apart() {
+    fn invalid_packets_are_reported() {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
         assert_eq!(detector.decode(&[0; MAX_OPUS_BYTES + 1], 0), Err(PacketError::Oversized));
         assert!(matches!(detector.decode(&[0xff; 40], 0), Err(PacketError::Garbage(_))));

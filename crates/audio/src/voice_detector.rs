@@ -12,8 +12,8 @@ pub const SAMPLE_RATE_HZ: u32 = 16_000;
 
 /// Frames per bucket of the noise floor's history (100 ms).
 const BUCKET_FRAMES: usize = 5;
-/// Buckets kept: the noise floor is the quietest bucket of the last 3 s, and unknown before. No
-/// speech goes on for so long without a dip, so speech is never taken for the floor.
+/// Number of buckets: the noise floor is the quietest bucket of the last 3 s, and unknown before.
+/// Speech always has a dip within that time, so speech never counts as the floor.
 const BUCKETS: usize = 30;
 
 /// Detector that separates voice from silence and from steady noise. Not `Send`: libfvad's state is
@@ -45,8 +45,9 @@ impl VoiceDetector {
         let rms = pcm::rms(frame);
         let floor = self.floor.track(rms);
         let loud = rms >= self.min_rms && floor.is_none_or(|f| rms >= f * self.over_noise);
-        // libfvad must see every frame, loud or not: it adapts to the noise itself. Measured: without
-        // frames below an rms of 5, 4 of the 12 recordings in fixtures/audio begin or end elsewhere. Decision 0023.
+        // libfvad must process every frame, loud or not: it adapts to the noise itself. Measured:
+        // without frames below an rms of 5, 4 of the 12 recordings in fixtures/audio start or end
+        // elsewhere. Decision 0023.
         let voice = frame.len() == FRAME_SAMPLES && self.vad.is_voice_segment(frame) == Ok(true);
         voice && loud
     }
@@ -56,7 +57,7 @@ impl VoiceDetector {
 #[derive(Default)]
 struct NoiseFloor {
     buckets: [f64; BUCKETS],
-    /// Buckets filled so far; the next one replaces the oldest.
+    /// Number of buckets filled so far; the next one replaces the oldest.
     filled: usize,
     sum: f64,
     frames: usize,

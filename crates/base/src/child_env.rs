@@ -1,10 +1,10 @@
-//! Environment of the programs that we start: the variables that they inherit, and no others. Keys
-//! of services stand in our own environment. Not for starting them.
+//! Environment of child processes: the variables that they inherit, and no others, because our own
+//! environment contains API keys. Not for starting them.
 
 use std::ffi::OsString;
 
-/// Variables that every program inherits: paths, language and time. One that ends with `_` stands
-/// for all that begin so.
+/// Variables that every program inherits: paths, language and time. A name that ends with `_` is a
+/// prefix.
 const FOR_ALL: [&str; 6] = ["PATH", "HOME", "LANG", "LC_", "TZ", "TMPDIR"];
 
 /// Returns true if every program inherits the variable.
@@ -13,7 +13,7 @@ pub fn is_inherited(name: &str) -> bool {
 }
 
 /// Returns the variables of this process that a program inherits: those of every program and
-/// `further` ones, where a name that ends with `_` stands for all that begin so.
+/// `further` ones. A name that ends with `_` is a prefix.
 pub fn inherited(further: &[&str]) -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| {
         name.to_str().is_some_and(|name| is_inherited(name) || is_one_of(name, further))

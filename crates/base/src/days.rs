@@ -23,7 +23,7 @@ pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok,
 /// Reads the time from a number of days.
 ///
 /// # Errors
-/// The value is no whole number, negative, or above 4,294,967,295.
+/// The value is not an integer, negative, or above 4,294,967,295.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     u32::deserialize(deserializer).map(|days| Duration::from_secs(u64::from(days) * DAY_S))
 }

@@ -1,12 +1,12 @@
-//! Queue for work that is done one after the other, in which addresses take turns: whoever asks for
-//! much waits for itself. Not for the work, nor for how long it may take.
+//! Queue for work that is done one after the other, in which addresses take turns: an address with
+//! many requests only delays itself. Not for the work, nor for its duration.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Maximum number of requests of one address that wait.
+/// Maximum number of pending requests per address.
 const MAX_WAITING: usize = 16;
 
 /// Queue of one kind of work. Clones share it.
@@ -16,25 +16,25 @@ pub struct FairQueue(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     is_working: bool,
-    /// Addresses that wait, in the order of their turns.
+    /// Addresses with pending requests, in the order of their turns.
     turns: VecDeque<Arc<str>>,
-    /// Waiting requests by address, none of them empty.
+    /// Pending requests by address; no entry is empty.
     waiting: HashMap<Arc<str>, VecDeque<oneshot::Sender<Place>>>,
 }
 
-/// Permission to work, which passes to the next one when it is dropped.
+/// Permit to work, which passes to the next request when it is dropped.
 pub struct Place(Option<FairQueue>);
 
-/// Error: too many requests of the address wait.
+/// Error: the address has too many pending requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests of this address wait")]
 pub struct QueueFull;
 
 impl FairQueue {
-    /// Waits for the place. Addresses take turns, and the requests of one are served in order.
+    /// Waits for the permit. Addresses take turns, and the requests of each are served in order.
     ///
     /// # Errors
-    /// Too many requests of the address wait already.
+    /// The address already has too many pending requests.
     pub async fn take(&self, address: &str) -> Result<Place, QueueFull> {
         let waits = {
             let mut state = self.lock();
@@ -44,7 +44,7 @@ impl FairQueue {
             }
             state.wait(address)?
         };
-        // The place is never dropped without passing on, so that this always resolves.
+        // A permit is always passed on before it is dropped, so that this always resolves.
         waits.await.map_err(|_| QueueFull)
     }
 
@@ -72,7 +72,7 @@ impl State {
         Ok(waits)
     }
 
-    /// Takes the request whose turn it is.
+    /// Takes the next request in turn.
     fn next(&mut self) -> Option<oneshot::Sender<Place>> {
         let address = self.turns.pop_front()?;
         let waiting = self.waiting.get_mut(&address)?;
@@ -95,7 +95,7 @@ impl Drop for Place {
                 state.is_working = next.is_some();
                 next
             };
-            // A request that was given up gives its place back.
+            // The receiver of a cancelled request is gone, and the permit comes back.
             if let Some(Err(mut place)) = next.map(|next| next.send(Self(Some(queue)))) {
                 self.0 = place.0.take();
             }
@@ -127,7 +127,7 @@ mod tests {
             let next = waiting.iter_mut().enumerate().find_map(|(at, (number, waits))| {
                 Some((at, *number, waits.as_mut().now_or_never()?))
             });
-            let (at, number, taken) = next.expect("the place passes on");
+            let (at, number, taken) = next.expect("the permit passes on");
             place = taken.unwrap();
             served.push(number);
             drop(waiting.remove(at));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_has_only_so_many_waiting_requests() {
+    async fn the_pending_requests_of_an_address_are_limited() {
         let queue = FairQueue::default();
         let _place = queue.take("a").await.unwrap();
         let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| Box::pin(queue.take("a"))).collect();
@@ -144,17 +144,17 @@ mod tests {
             assert!(waits.as_mut().now_or_never().is_none());
         }
         assert!(matches!(queue.take("a").now_or_never(), Some(Err(QueueFull))));
-        assert!(queue.take("b").now_or_never().is_none(), "another address waits");
+        assert!(queue.take("b").now_or_never().is_none(), "another address may wait");
         waiting.pop();
         assert!(
             queue.take("a").now_or_never().is_none(),
-            "a request that was given up is not counted"
+            "a cancelled request does not count as pending"
         );
     }
 
     proptest! {
-        /// Requests begin, are given up and end in any order: one works at a time, and the place is
-        /// never lost.
+        /// Requests start, are cancelled and end in any order: one works at a time, and the permit
+        /// is never lost.
         #[test]
         fn the_place_is_never_lost(steps in proptest::collection::vec((0..3_u8, 0..4_usize), 1..60)) {
             let queue = FairQueue::default();
@@ -180,7 +180,7 @@ mod tests {
                     }
                 }
                 waiting = left;
-                prop_assert!(place.is_some() || waiting.is_empty(), "nobody works, and somebody waits");
+                prop_assert!(place.is_some() || waiting.is_empty(), "a request waits while none works");
             }
             drop((place, waiting));
             let state = queue.lock();

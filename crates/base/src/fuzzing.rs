@@ -1,10 +1,11 @@
-//! What the fuzz targets of several crates share: how an input comes in pieces. Behind the feature
-//! `fuzzing`; never in a server. Targets of private parts stand beside them, in files of this name.
+//! Shared code of the fuzz targets of several crates: splitting an input into pieces. Behind the
+//! feature `fuzzing`; never in a server. Targets of private parts are in files of this name beside
+//! those parts.
 
 use fastrand::Rng;
 
-/// Cuts bytes into pieces of any length, also empty ones. The same bytes are always cut in the same
-/// places.
+/// Splits bytes into pieces of any length, including empty ones. The same bytes are always split in
+/// the same way.
 pub fn pieces(bytes: &[u8]) -> Vec<&[u8]> {
     let mut rng = rng(bytes);
     // Some inputs come in single bytes, others almost whole.
@@ -19,7 +20,7 @@ pub fn pieces(bytes: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// Cuts a text into pieces, as [`pieces`] does, between its characters.
+/// Splits a text into pieces, as [`pieces`] does, at character boundaries.
 pub fn text_pieces(text: &str) -> Vec<&str> {
     let mut texts = Vec::new();
     let mut from = 0;
@@ -34,7 +35,7 @@ pub fn text_pieces(text: &str) -> Vec<&str> {
     texts
 }
 
-/// Returns a source of chance that these bytes decide.
+/// Returns a random generator that is seeded with these bytes.
 pub fn rng(bytes: &[u8]) -> Rng {
     // FNV-1a.
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,10 +1,11 @@
-//! Language of a text, its words as they are compared, and the names by which devices are addressed. Not for phrases, nor for
-//! the language of an answer.
+//! Language of a text, normalisation of words for comparison, and the names by which devices are
+//! addressed. Not for phrases, nor for the language of an answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Language of fixed phrases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Language {
     /// Chinese.
     #[default]
@@ -16,8 +17,8 @@ pub enum Language {
 }
 
 impl Language {
-    /// Returns the language of a text: Chinese if it contains a Han character and none of another script that uses them, as
-    /// Japanese and Korean do; `None` if it has no letters.
+    /// Returns the language of a text: Chinese if it contains a Han character and is not Japanese
+    /// or Korean; `None` if it has no letters.
     pub fn from_key(text: &str) -> Option<Self> {
         if text.chars().any(is_han) && !text.chars().any(is_kana_or_hangul) && !is_kanji(text) {
             return Some(Self::Chinese);
@@ -26,26 +27,28 @@ impl Language {
     }
 }
 
-/// Reports whether `c` is a Han character. Numbers in the blocks of Unicode that stand for none yet are not.
+/// Returns true if `c` is a Han character. Unassigned code points in the Han blocks are not.
 pub fn is_han(c: char) -> bool {
     matches!(c, '〇' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
         && c.is_alphabetic()
 }
 
-/// Reports whether `c` is a letter of Japanese or Korean that Chinese texts do not have. They do have の, for its looks.
+/// Returns true if `c` is a Japanese or Korean letter that Chinese texts do not use. Chinese texts
+/// do use の, as decoration.
 fn is_kana_or_hangul(c: char) -> bool {
     c != 'の' && matches!(c, 'ぁ'..='ゖ' | 'ァ'..='ヺ' | 'ｦ'..='ﾝ' | 'ᄀ'..='ᇿ' | '가'..='힣')
 }
 
-/// Characters that Japanese writes, and Chinese in neither script.
+/// Characters of Japanese that neither Chinese script uses.
 const JAPANESE: &str = "気円図駅働込発変楽薬読売鉄戻覧験検県広拡実対転伝帰塩圧囲応毎経軽継険権済雑従焼畳戦銭総騒蔵続帯滝択沢\
                         訳団弾徴聴稲闘徳悩脳拝廃髪抜払辺満黙様頼両緑涙齢歴録桜価仮覚単営労悪歩黒乗";
-/// Words of Japanese, all of whose characters Chinese has too, as [`bare`] makes them.
+/// Japanese words whose characters all exist in Chinese, as [`bare`] returns them.
 const JAPANESE_WORDS: [&str; 4] = ["今何时", "何时何分", "何月何日", "曜日"];
-/// Characters of words that hold Chinese sentences together: with one of them, a Japanese word is a name.
+/// Characters of Chinese function words: a text with one of them is Chinese, and a Japanese word in
+/// it is a name.
 const CHINESE: &str = "的了吗嗎么麼这這你您们們我怎哪谁誰吧呢";
 
-/// Reports whether a text of Han characters alone is Japanese.
+/// Returns true if a text of Han characters alone is Japanese.
 fn is_kanji(text: &str) -> bool {
     let has = |characters: &str| text.chars().any(|c| characters.contains(c));
     if has(CHINESE) {
@@ -55,7 +58,8 @@ fn is_kanji(text: &str) -> bool {
     has(JAPANESE) || JAPANESE_WORDS.iter().any(|word| words.contains(word))
 }
 
-/// Names by which people address a device, whatever it is called: beside other words they change nothing.
+/// Names by which people address a device, whatever it is called. Next to other words they do not
+/// change the meaning.
 pub const DEVICE_NAMES: [&str; 16] = [
     "小智",
     "小智小智",
@@ -75,15 +79,15 @@ pub const DEVICE_NAMES: [&str; 16] = [
     "google",
 ];
 
-/// Returns the letters and digits of a text, in lower case and simplified script: words are compared so, whatever stands between
-/// them.
+/// Returns the letters and digits of a text, in lower case and simplified script. Texts are
+/// compared in this form, so that spaces and punctuation do not matter.
 pub fn bare(text: &str) -> String {
     let letters = text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
     letters.map(simplified).collect()
 }
 
-/// Traditional characters and the simplified ones for them: those of the words that are compared as shipped, and others that
-/// people say to a device.
+/// Pairs of a traditional and a simplified character: those of the words that are compared by
+/// default, and of other words that people say to a device.
 const TRADITIONAL: &str = "別别說说講讲閉闭靜静夠够對对愛爱學学樂乐鴨鸭龍龙濱滨脈脉應应東东貓猫靈灵確确認认沒没問问題题當当請请謝谢開开關关\
                            這这個个嗎吗聲声麼么時时間间話话聽听給给號号單单們们還还過过進进電电燈灯後后來来會会機机興兴\
                            觀观點点贊赞讚赞閱阅訂订頻频詞词編编製制優优獨独劇剧場场鏡镜與与轉转發发賞赏暫暂結结煩烦許许執执\
@@ -102,7 +106,7 @@ fn simplified(c: char) -> char {
     c
 }
 
-/// Reports whether two texts have the same words: case, spaces and punctuation do not matter.
+/// Returns true if two texts have the same words: case, spaces and punctuation do not matter.
 pub fn are_same_words(one: &str, other: &str) -> bool {
     bare(one) == bare(other)
 }
@@ -112,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_language_of_a_text_is_told_by_its_script() {
+    fn the_script_of_a_text_determines_its_language() {
         assert_eq!(Language::from_key("播放 Jay 的歌"), Some(Language::Chinese));
         assert_eq!(Language::from_key("What time is it?"), Some(Language::English));
         for text in ["東京の天気は？", "明日は雨ですか", "カタカナ", "대한民國"]
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_folded_in_pairs_and_what_is_compared_is_folded() {
+    fn character_pairs_fold_and_compared_words_are_folded() {
         assert_eq!(TRADITIONAL.chars().count() % 2, 0);
         assert!(TRADITIONAL.chars().all(is_han));
         for words in JAPANESE_WORDS.into_iter().chain(DEVICE_NAMES) {

@@ -1,6 +1,7 @@
-//! Base code of every crate: secrets and their redaction, settings' times, values that change while they are used, tasks and
-//! slots that end with their owner, dates, log lines that do not repeat, languages of texts, the words of transcripts, private files, thread priority,
-//! the environment of child processes, the signals that end a process. Knows no service, no protocol and no HTTP.
+//! Base code of every crate: secrets and their redaction, durations in settings, reloadable values,
+//! tasks and slots that end with their owner, dates, rate-limited log lines, languages of texts,
+//! the words of transcripts, private files, thread priority, the environment of child processes,
+//! the signals that end a process. Knows no service, no protocol and no HTTP.
 
 pub mod child_env;
 pub mod days;
@@ -37,5 +38,5 @@ pub use secret::Secret;
 /// Error of any kind, whose source is for people.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Longest wait for a peer's answer to our Close of a WebSocket, whichever side opened it.
+/// Maximum wait for a peer's answer to our Close of a WebSocket, whichever side opened it.
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(2);

@@ -1,5 +1,6 @@
-//! Format of the log, which the server and our other programs share: the syntax of `log.level` (a level, or rules with a level
-//! for each part), and time stamps; and the start of it in the others. Not for the server's, which can be changed.
+//! Log format that the server and our other programs share: the syntax of `log.level` (a level, or
+//! rules with a level per module), and time stamps; and the start of the log in the other programs.
+//! Not for the server's log, which can be changed at run time.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -20,7 +21,7 @@ impl FormatTime for ZoneTime {
     }
 }
 
-/// Levels or rules that cannot be read.
+/// Invalid level or rules.
 #[derive(Debug, thiserror::Error)]
 #[error("`log.level` is {0}: {remedy}", remedy = Self::REMEDY)]
 pub struct LevelError(String);
@@ -31,13 +32,13 @@ impl LevelError {
         "use error, warn, info, debug or trace, or rules such as info,hearken=debug";
 }
 
-/// Reason that the log cannot be started.
+/// Reason for which the log cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The level cannot be read.
+    /// The level is invalid.
     #[error(transparent)]
     Level(#[from] LevelError),
-    /// It was started before.
+    /// The log was already started.
     #[error("cannot start the log")]
     Started(#[source] BoxError),
 }
@@ -52,10 +53,11 @@ pub fn filter(level: &str) -> Result<EnvFilter, LevelError> {
     EnvFilter::try_new(&rules).map_err(|_| LevelError(level.to_owned()))
 }
 
-/// Starts the log with the level and the format of the server, which hands them over as variables.
+/// Starts the log with the level and the format of the server, which passes them as environment
+/// variables.
 ///
 /// # Errors
-/// The level cannot be read, or the log was started before.
+/// The level is invalid, or the log was already started.
 pub fn start_from_environment() -> Result<(), StartError> {
     let level = variable("HEARKEN__LOG__LEVEL").unwrap_or_else(|| "info".into());
     let logs = tracing_subscriber::fmt()
@@ -69,7 +71,7 @@ pub fn start_from_environment() -> Result<(), StartError> {
     started.map_err(StartError::Started)
 }
 
-/// Levels, with the names that other programs use for them.
+/// Accepted names of levels, including those of other programs.
 const LEVELS: [(&str, &str); 9] = [
     ("error", "error"),
     ("warn", "warn"),
@@ -82,14 +84,14 @@ const LEVELS: [(&str, &str); 9] = [
     ("fatal", "error"),
 ];
 
-/// Normalises the rules for the log's own parser, which takes a word that is not a level as the
-/// name of a part, and would then log only that part.
+/// Normalises the rules for the log's own parser, which would treat an unknown level as the name of
+/// a module, and then log only that module.
 fn rules(named: &str) -> Result<String, LevelError> {
     let rules: Option<Vec<String>> = named.split(',').map(|rule| read(rule.trim())).collect();
     rules.map(|rules| rules.join(",")).ok_or_else(|| LevelError(named.to_owned()))
 }
 
-/// Parses one rule: a level, or the level of a part.
+/// Parses one rule: a level, or the level of a module.
 fn read(rule: &str) -> Option<String> {
     let level = |named: &str| {
         LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(named)).map(|(_, level)| *level)
@@ -128,10 +130,10 @@ mod tests {
             "loud=x=y",
             "hearken",
         ] {
-            let told = rules(wrong).unwrap_err().to_string();
+            let message = rules(wrong).unwrap_err().to_string();
             let start =
                 format!("`log.level` is {wrong}: use error, warn, info, debug or trace, or ");
-            assert!(told.starts_with(&start), "{told}");
+            assert!(message.starts_with(&start), "{message}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Limits of the memory that is kept for peers: of each peer, of all peers at one address, and of
-//! all. What a peer sent is kept as a [`Reserved`], which returns its memory when it is dropped.
-//! Not for how much something weighs, nor for the bytes of messages that are still to be read.
+//! Limits of the memory that is used for peers: per peer, per address, and in total. Data of a peer
+//! is stored as a [`Reserved`], which returns its memory when it is dropped. Not for calculating
+//! weights, nor for the bytes of messages that are still to be read.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -51,7 +51,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
-    /// Bytes by address, without addresses that hold none.
+    /// Bytes by address; addresses that hold none have no entry.
     by_address: HashMap<Arc<str>, usize>,
 }
 
@@ -82,7 +82,7 @@ impl MemoryPool {
         PeerMemory(Arc::new(Peer { memory_pool: self.clone(), address, is_limited, held }))
     }
 
-    /// Returns the memory that is held for all peers, in bytes.
+    /// Returns the memory that all peers hold, in bytes.
     pub fn held(&self) -> usize {
         self.lock().all
     }
@@ -113,7 +113,7 @@ impl PeerMemory {
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, MemoryExceeded> {
         let Peer { memory_pool, address, is_limited, held } = &*self.0;
         let limits = memory_pool.0.limits;
-        // Changed under the lock only.
+        // Changed only under the lock.
         let mut all = memory_pool.lock();
         let own = held.load(Ordering::Relaxed).saturating_add(bytes);
         if own > limits.peer {
@@ -136,7 +136,7 @@ impl PeerMemory {
         Ok(Reservation { bytes, peer: self.clone() })
     }
 
-    /// Keeps a value of this weight for the peer.
+    /// Stores a value of this weight for the peer.
     ///
     /// # Errors
     /// The first limit that is exceeded.
@@ -146,7 +146,7 @@ impl PeerMemory {
     }
 }
 
-/// Memory that is held for a peer, returned when dropped.
+/// Memory that is reserved for a peer, returned when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     bytes: usize,
@@ -168,7 +168,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Value that is kept for a peer, with its weight.
+/// Value that is stored for a peer, with its weight.
 #[derive(Debug)]
 pub struct Reserved<T> {
     value: T,
@@ -176,7 +176,7 @@ pub struct Reserved<T> {
 }
 
 impl<T> Reserved<T> {
-    /// Returns the value, and its weight, which is to be dropped with it.
+    /// Returns the value and its weight, which must be dropped together.
     pub fn into_parts(self) -> (T, Reservation) {
         (self.value, self.weight)
     }
@@ -199,7 +199,7 @@ mod tests {
     const LIMITS: MemoryLimits = MemoryLimits { peer: 100, address: 150, all: 300 };
 
     #[test]
-    fn each_limit_refuses_the_first_excess_and_nothing_stays() {
+    fn each_limit_refuses_the_first_excess_and_all_memory_is_returned() {
         let memory_pool = MemoryPool::new(LIMITS);
         let here = [memory_pool.peer("a", true), memory_pool.peer("a", true)];
         let first = here[0].reserve(100).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// Holds and drops by any peers in any order.
+        /// Any peers reserve and drop memory in any order.
         #[test]
         fn no_limit_is_ever_exceeded(steps in proptest::collection::vec((0..6_usize, 0..120_usize, any::<bool>()), 1..80)) {
             let memory_pool = MemoryPool::new(LIMITS);

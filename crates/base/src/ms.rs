@@ -21,7 +21,7 @@ pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok,
 /// Reads the time from a number of milliseconds.
 ///
 /// # Errors
-/// The value is no whole number, or negative.
+/// The value is not an integer, or negative.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     u64::deserialize(deserializer).map(Duration::from_millis)
 }

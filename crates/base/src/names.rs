@@ -1,17 +1,18 @@
-//! Comparison of names that people gave, and of words that they search for. Not for identifiers, which are compared as they
-//! are.
+//! Comparison of names given by people, and of search words. Not for identifiers, which are
+//! compared literally.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Reports whether a character is not seen: joiners, marks of direction, soft hyphens, selectors of a variant.
+/// Returns true if a character is invisible: joiners, direction marks, soft hyphens, variation
+/// selectors.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}' | '\u{ffa0}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns a text in the form in which texts are compared: without regard to capitals, Unicode form, width and characters that
-/// are not seen, and with single spaces between its words.
+/// Returns a text in the form for comparison: without regard to case, Unicode form, width and
+/// invisible characters, and with single spaces between words.
 pub fn folded(text: &str) -> String {
     let one_form =
         |text: &str| text.nfkc().filter(|c| !is_invisible(*c)).nfkc().collect::<String>();
@@ -19,7 +20,7 @@ pub fn folded(text: &str) -> String {
     one_form(&lower).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Reports whether two names look the same to people.
+/// Returns true if two names look the same to people.
 pub fn are_same(one: &str, other: &str) -> bool {
     one == other || folded(one) == folded(other)
 }
@@ -52,7 +53,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_folded_text_stays_as_it_is(text in ".{0,40}") {
+        fn folding_is_idempotent(text in ".{0,40}") {
             let once = folded(&text);
             prop_assert_eq!(folded(&once), once);
         }

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_allowed_is_taken() {
+    fn the_limit_is_raised_to_the_maximum() {
         raise_limit();
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         assert_eq!(current, maximum);

@@ -1,5 +1,5 @@
-//! Pace of what each client or address may do or send: so much at once, and the rest as time passes.
-//! Not for limits that instances share, which are in `hearken_cluster`.
+//! Rate limit per client or address: an initial burst, then a constant rate. Not for limits that
+//! instances share, which are in `hearken_cluster`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bytes of text messages that an address may send in a second over all its connections of a kind.
+/// Bytes of text messages that an address may send per second over all its connections of a kind.
 pub const BYTES_PER_SECOND: u32 = 4 << 20;
-/// Minimum number of clients before those that have done nothing for long are forgotten.
+/// Minimum number of clients before idle ones are removed.
 const FEW: usize = 64;
 
-/// Pace of all clients. Clones share it.
+/// Rate limit of all clients. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Pace(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Time after which one more is allowed.
+    /// Time per unit at the constant rate.
     each: Duration,
     /// Time that may be used in advance.
     burst: Duration,
@@ -27,26 +27,26 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Clients {
-    /// Time until which what a client has done lasts at its pace.
+    /// Time until which a client's past actions last at the constant rate.
     busy_until: HashMap<Arc<str>, Instant>,
     prune_at: usize,
 }
 
 impl Pace {
-    /// Creates a pace of `count` in each `time`, all of which may come at once. A count of 0 is
-    /// taken for 1.
+    /// Creates a limit of `count` per `time`, all of which may come at once. A count of 0 counts as
+    /// 1.
     pub fn new(count: u32, time: Duration) -> Self {
         let each = time / count.max(1);
         Self(Arc::new(Inner { each, burst: time, clients: Mutex::default() }))
     }
 
-    /// Creates the pace of the text that an address may send: [`BYTES_PER_SECOND`].
+    /// Creates the rate limit of the text that an address may send: [`BYTES_PER_SECOND`].
     pub fn of_text() -> Self {
         Self::new(BYTES_PER_SECOND, Duration::from_secs(1))
     }
 
-    /// Counts what a client has sent already. Returns the time for which nothing more may be read
-    /// of it.
+    /// Counts what a client has already sent. Returns the time to wait before more of it may be
+    /// read.
     pub fn take(&self, client: &str, count: usize) -> Duration {
         let now = Instant::now();
         let mut clients = self.clients(now);
@@ -55,7 +55,7 @@ impl Pace {
         (until - now).saturating_sub(self.0.burst)
     }
 
-    /// Returns the time after which a client may do one more thing; zero if it may now.
+    /// Returns the time after which a client may act again; zero if it may now.
     pub fn wait(&self, client: &str) -> Duration {
         let now = Instant::now();
         let clients = self.clients(now);
@@ -83,7 +83,7 @@ impl Clients {
         }
     }
 
-    /// Forgets clients whose time is over, each time their number has doubled.
+    /// Removes idle clients each time the number of clients has doubled.
     fn prune(&mut self, now: Instant) {
         if self.busy_until.len() >= self.prune_at.max(FEW) {
             self.busy_until.retain(|_, until| *until > now);
@@ -99,18 +99,18 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_sends_at_its_pace_after_its_burst() {
+    async fn a_client_is_limited_after_its_burst() {
         let pace = Pace::new(1_000, 1_000 * MS);
         assert_eq!(pace.take("a", 1_000), Duration::ZERO);
         assert_eq!(pace.take("a", 500), 500 * MS);
-        assert_eq!(pace.take("b", 500), Duration::ZERO, "another client has its own");
+        assert_eq!(pace.take("b", 500), Duration::ZERO, "another client has its own limit");
         tokio::time::advance(1_500 * MS).await;
         assert_eq!(pace.take("a", 1_000), Duration::ZERO);
         assert_eq!(pace.take("a", 1), MS);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_refused_is_not_counted() {
+    async fn refused_actions_are_not_counted() {
         let pace = Pace::new(3, 60_000 * MS);
         let take = |client: &str| match pace.wait(client) {
             Duration::ZERO => Ok(pace.take(client, 1)),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clients_that_went_are_forgotten() {
+    async fn idle_clients_are_removed() {
         let pace = Pace::new(1_000, 1_000 * MS);
         for n in 0..10_000 {
             pace.take(&n.to_string(), 1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Warnings that are logged in a minute.
+/// Maximum number of warnings per minute.
 const MAX_PER_MINUTE: u32 = 5;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -16,15 +16,15 @@ pub struct PacedLog(Mutex<Warnings>);
 
 #[derive(Debug, Default)]
 struct Warnings {
-    /// Begin of the current minute; `None` before the first warning.
+    /// Start of the current minute; `None` before the first warning.
     since: Option<Instant>,
     logged: u32,
     left_out: u64,
 }
 
 impl PacedLog {
-    /// Logs a warning with the number of those that were left out before it, if there are any; or
-    /// leaves it out, because too many were logged within a minute.
+    /// Logs a warning, with the number of warnings dropped since the last one, if any; or drops it,
+    /// because too many were logged within a minute.
     pub fn log(&self, log: impl FnOnce(Option<u64>)) {
         if let Some(left_out) = self.permit() {
             log((left_out > 0).then_some(left_out));
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_few_warnings_a_minute_pass_and_the_next_one_counts_the_others() {
+    async fn a_few_warnings_a_minute_are_logged_and_the_next_one_counts_the_others() {
         let log = PacedLog::default();
         let passed = || (0..1_000).filter_map(|_| log.permit()).collect::<Vec<_>>();
         assert_eq!(passed(), [0; 5]);

@@ -1,5 +1,5 @@
-//! Files and folders that only their owner can read, whatever the process's umask: what holds keys
-//! or users' words is made here. Not for their content.
+//! Files and folders that only their owner can read, whatever the process's umask: those that
+//! contain keys or users' words are created here. Not for their content.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use rustix::process::geteuid;
 const FILE_MODE: u32 = 0o600;
 /// Mode of a private folder.
 const FOLDER_MODE: u32 = 0o700;
-/// Permission bits of everybody but the owner.
+/// Permission bits of the group and of other users.
 const OTHERS: u32 = 0o077;
 
 /// Creates a folder, and its parents if they are missing, for their owner only. A folder that
@@ -45,8 +45,8 @@ pub fn write_new(file: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Takes the permissions of others from these files, those that exist. What belongs to another
-/// user, is a symbolic link or cannot be changed stays as it is. Tells all of it in the log.
+/// Removes other users' permissions from those of these files that exist. Files of another user,
+/// symbolic links and files that cannot be changed stay unchanged. Changes and failures are logged.
 pub fn tighten(files: impl IntoIterator<Item = PathBuf>) {
     let mut tightened = Vec::new();
     for file in files {
@@ -63,8 +63,8 @@ pub fn tighten(files: impl IntoIterator<Item = PathBuf>) {
     }
 }
 
-/// Takes the permissions of others from the files of a folder whose names satisfy `ours`, then from
-/// the folder itself, unless that holds something that others may read.
+/// Removes other users' permissions from the files of a folder whose names satisfy `ours`, then
+/// from the folder itself, unless it contains a file that others may read.
 pub fn tighten_folder(folder: &Path, ours: impl Fn(&str) -> bool) {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>(),
@@ -92,20 +92,20 @@ fn warn(path: &Path, error: &io::Error) {
     tracing::warn!(%path, %error, "other users may read this: give it to the server's user and run `chmod go=` on it");
 }
 
-/// Returns true if only its owner may use it.
+/// Returns true if only the owner has access.
 fn is_private(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.mode() & OTHERS == 0)
 }
 
 /// Returns true if the permissions changed.
 fn tighten_one(path: &Path, mode: u32) -> io::Result<bool> {
-    // Opened first and changed then: nothing can be put in its place in between. Without waiting,
-    // because opening a pipe waits for its other end.
+    // Opened first, then changed, so that the file cannot be replaced in between. Opened without
+    // blocking, because opening a pipe waits for its other end.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     let open = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        // A symbolic link: what it points at was placed there by somebody on purpose.
+        // A symbolic link was created on purpose; its target stays as it is.
         Err(_) if path.is_symlink() => return Ok(false),
         open => open?,
     };
@@ -132,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_created_is_for_its_owner_whatever_the_umask() {
-        // The umask is the process's: tests run in processes of their own.
+    fn created_files_are_private_whatever_the_umask() {
+        // The umask is process-wide: tests run in processes of their own.
         let before = rustix::process::umask(rustix::fs::Mode::empty());
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_the_place_of_another_is_not_followed() {
+    fn a_symbolic_link_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
         let link = folder.path().join("link");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_files_of_ours_are_tightened_and_those_of_others_are_left() {
+    fn own_files_are_tightened_and_other_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for name in ["a.jsonl", "b.jsonl", "notes.txt"] {

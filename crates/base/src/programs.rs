@@ -1,9 +1,9 @@
-//! What our programs share: how one finds another, and reads what it was handed over as a variable. Not for what a child
-//! inherits.
+//! Functions of our programs: finding another program, and reading an environment variable. Not for
+//! what a child inherits.
 
 use std::path::PathBuf;
 
-/// Returns the path of a program: beside the running one, else the first on `PATH`.
+/// Returns the path of a program: in the folder of the running one, else the first on `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|running| running.with_file_name(name));
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Rendering of settings, addresses and messages without the secrets in them. Not for values that
-//! are secret as a whole: those are a [`Secret`](crate::Secret).
+//! Rendering of settings, URLs and messages without the secrets in them. Not for values that are
+//! secret as a whole: those are a [`Secret`](crate::Secret).
 
 use serde_json::Value;
 use url::Url;
@@ -45,8 +45,8 @@ pub fn shown(url: &Url) -> String {
     shown.into()
 }
 
-/// Masks the secrets in a message: texts in fields with the name of a secret, and in addresses.
-/// Also in texts that are themselves JSON, such as results of tools.
+/// Masks the secrets in a message: texts in fields with the name of a secret, and in URLs. Also in
+/// texts that are themselves JSON, such as results of tools.
 pub fn redact(message: &mut Value) {
     match message {
         Value::Object(fields) => {
@@ -69,7 +69,7 @@ pub fn redact(message: &mut Value) {
     }
 }
 
-/// Returns the text without the secrets in it; `None` if it is no address and no JSON, or has none.
+/// Returns the text without the secrets in it; `None` if it is neither a URL nor JSON, or has none.
 fn redacted_text(text: &str) -> Option<String> {
     if text.trim_start().starts_with(['{', '[']) {
         let before: Value = serde_json::from_str(text).ok()?;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_known_in_every_spelling() {
+    fn names_of_secrets_are_recognised_in_every_spelling() {
         for name in ["token", "api_key", "API-Key", "adminToken", "Authorization", "Set-Cookie"] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_shown_without_what_may_be_a_key() {
+    fn a_url_is_shown_without_possible_keys() {
         for (url, expected) in [
             ("https://me:sk-1@a/mcp?key=sk-2&sk-3", "https://me:***@a/mcp?key=***&***"),
             ("http://a:1/b", "http://a:1/b"),

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 pub struct Reloadable<T>(Arc<ArcSwap<T>>);
 
 impl<T> Reloadable<T> {
-    /// Creates a value that holds until another is set.
+    /// Creates a value that stays until another is set.
     pub fn new(value: T) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(value)))
     }

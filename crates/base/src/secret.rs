@@ -1,11 +1,12 @@
 //! A value that must not be printed. Not for reading it from anywhere: configuration does that.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A key or password. `Debug` and `Display` print `***`, or nothing if it is empty.
 ///
 /// It serialises in plain text: code that prints a configuration masks it first.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(String);
 
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_never_printed() {
+    fn a_secret_is_never_printed() {
         let key = Secret::new("sk-1234");
         assert_eq!(format!("{key} {key:?}"), "*** \"***\"");
         assert_eq!(key.expose(), "sk-1234");

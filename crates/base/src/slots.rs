@@ -1,5 +1,5 @@
-//! Slots for something that is limited in number, such as connections: how many there are in all,
-//! and how many one address may take. Not for what an address is, nor for who is exempt.
+//! Slots of a limited resource, such as connections: a limit in total, and one per address. Not for
+//! what an address is, nor for exemptions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,11 +18,11 @@ struct Inner {
     free: Arc<Semaphore>,
     most: usize,
     of_address: usize,
-    /// Memory of whoever has a slot.
+    /// Memory of the holders of slots.
     memory_pool: MemoryPool,
-    /// Pace of what an address sends over all connections with a slot.
+    /// Rate limit of what an address sends over all connections with a slot.
     pace: Pace,
-    /// Slots in use by address, without addresses that use none.
+    /// Slots in use by address; addresses that use none have no entry.
     taken: Mutex<HashMap<Arc<str>, usize>>,
 }
 
@@ -39,13 +39,13 @@ struct Share {
     address: Arc<str>,
 }
 
-/// Reason why no slot can be taken.
+/// Reason for which no slot can be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoSlot {
     /// All slots are in use.
     #[error("too many are in use")]
     Full,
-    /// This address uses as many as it may.
+    /// This address uses all that it may.
     #[error("too many are in use by this address")]
     AddressFull,
 }
@@ -57,7 +57,7 @@ impl Slots {
         Self::unused(most.min(Semaphore::MAX_PERMITS), of_address, MemoryPool::default(), pace)
     }
 
-    /// Returns these slots, none of which is in use yet, with this pool of memory.
+    /// Returns these slots with this pool of memory. No slot may be in use yet.
     #[must_use]
     pub fn with_memory_pool(self, memory_pool: &MemoryPool) -> Self {
         let Inner { most, of_address, .. } = *self.0;
@@ -77,17 +77,16 @@ impl Slots {
         Self::new(most, usize::try_from(share).unwrap_or(usize::MAX).max(1))
     }
 
-    /// Takes a slot for a client at this address; `None` if the client is exempt from the limit of
-    /// an address.
+    /// Takes a slot for a client at this address; `None` if the client is exempt from the limit per
+    /// address.
     ///
     /// # Errors
-    /// No slot is free, or the address uses as many as it may.
+    /// No slot is free, or the address uses all that it may.
     pub fn take(&self, address: Option<&str>) -> Result<Slot, NoSlot> {
         self.take_at(address.unwrap_or_default(), address.is_some())
     }
 
-    /// Takes a slot for a client at this address, which may be exempt from the limits of an address
-    /// (`is_limited`).
+    /// Takes a slot for a client at this address; the limits per address apply if it `is_limited`.
     ///
     /// # Errors
     /// See [`Slots::take`].
@@ -122,7 +121,7 @@ impl Slots {
         self.0.most - self.0.free.available_permits().min(self.0.most)
     }
 
-    /// Waits until no slot is in use, and lets none be taken again.
+    /// Waits until no slot is in use, and prevents further ones from being taken.
     pub async fn drain(&self) {
         let all = self.0.free.acquire_many(u32::try_from(self.0.most).unwrap_or(u32::MAX)).await;
         // The semaphore is never closed.
@@ -131,7 +130,7 @@ impl Slots {
 }
 
 impl Slot {
-    /// Returns the memory of whoever has the slot.
+    /// Returns the memory of the holder of the slot.
     pub fn memory(&self) -> &PeerMemory {
         &self.memory
     }
@@ -141,8 +140,8 @@ impl Slot {
         self.share.as_ref().map(|share| &*share.address)
     }
 
-    /// Counts bytes that the holder of the slot has sent. Returns the time for which nothing more of
-    /// it may be read.
+    /// Counts bytes that the holder of the slot has sent. Returns the time to wait before more of
+    /// its bytes may be read.
     pub fn pace(&self, bytes: usize) -> Duration {
         self.pace.take(self.memory.address(), bytes)
     }
@@ -177,7 +176,7 @@ mod tests {
         assert_eq!(slots.take(Some("new")).err(), Some(NoSlot::Full));
         drop((greedy, others, exempt));
         assert_eq!(slots.in_use(), 0);
-        assert!(slots.lock().is_empty(), "nothing is kept of an address that left");
+        assert!(slots.lock().is_empty(), "an address without slots has no entry");
     }
 
     #[test]

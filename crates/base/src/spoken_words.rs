@@ -1,5 +1,6 @@
-//! The words of a recogniser's text: what nobody said is removed. `captions` knows the names of sounds, `credits` the sentences
-//! of subtitles, and `repeats` what a decoder repeats without end. Not for the script that the text is written in.
+//! Cleans the text of a recogniser: removes everything that was not spoken. `captions` removes
+//! names of sounds, `credits` sentences of subtitles, and `repeats` the endless repeats of a
+//! decoder. Not for the script that the text is written in.
 
 mod captions;
 mod credits;
@@ -11,10 +12,10 @@ use repeats::collapse_repeats;
 
 use crate::language::bare;
 
-/// Longest tag or annotation, in characters: what is longer is speech.
+/// Maximum length of a tag or annotation, in characters; longer text is speech.
 const LONGEST_MARK_CHARS: usize = 60;
 
-/// Tags in angle brackets without bars, by which recognisers mark what is no word.
+/// Tags in angle brackets without bars, by which recognisers mark non-words.
 const TAGS: [&str; 20] = [
     "unk",
     "s",
@@ -38,17 +39,17 @@ const TAGS: [&str; 20] = [
     "cough",
 ];
 
-/// Signs that SenseVoice writes for emotions and sounds, and that subtitles have for music.
+/// Signs that SenseVoice writes for emotions and sounds, and that subtitles use for music.
 const SIGNS: [char; 19] = [
     '🎼', '👏', '😀', '😭', '🤧', '😊', '😔', '😡', '😰', '🤢', '😮', '❓', '♪', '♫', '♬', '♩',
     '🎵', '🎶', '🎤',
 ];
 
-/// Returns what a person said: without tags of the model, annotations of sounds, credits and endless repeats. Empty if
-/// nobody said anything.
+/// Returns what a person said: without tags of the model, annotations of sounds, credits and
+/// endless repeats. Empty if nothing was said.
 pub fn spoken_words(text: &str) -> String {
     let mut words = without_tags(text);
-    // What stood around a tag may be another one.
+    // The text around a removed tag may form another one.
     loop {
         let fewer = without_tags(&words);
         if fewer == words {
@@ -64,7 +65,8 @@ pub fn spoken_words(text: &str) -> String {
     if bare(&said).is_empty() { String::new() } else { said }
 }
 
-/// Removes `<|zh|>`, `< | HAPPY | >`, `<unk>`, and what stands behind `<|nospeech|>` up to the next language.
+/// Removes `<|zh|>`, `< | HAPPY | >`, `<unk>`, and text from `<|nospeech|>` to the next language
+/// tag.
 fn without_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -103,7 +105,8 @@ fn without_tags(text: &str) -> String {
     out
 }
 
-/// Returns the name of the tag with which this begins, and the tag's length in bytes; none if it begins with no tag.
+/// Returns the name and the length in bytes of the tag at the start of the text; `None` if there is
+/// none.
 fn tag(text: &str) -> Option<(String, usize)> {
     let (end, _) = text.char_indices().take(LONGEST_MARK_CHARS).find(|(_, c)| *c == '>')?;
     let inner = text[1..end].trim();
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_said_is_removed() {
+    fn unspoken_text_is_removed() {
         for (heard, said) in [
             ("<|zh|><|NEUTRAL|><|Speech|><|withitn|>今天天气怎么样？", "今天天气怎么样？"),
             ("< | zh | > < | EMO _ UNKNOWN | > < | Speech | > 开灯", "开灯"),
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_subtitles_say_is_removed_in_many_languages() {
+    fn subtitles_are_removed_in_many_languages() {
         for heard in [
             "［音楽］",
             "「音楽」",
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_said_stays() {
+    fn spoken_text_stays() {
         for said in [
             "Thank you.",
             "谢谢你。",
@@ -346,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_is_cleaned_and_gets_no_longer(text in prop_oneof![any::<String>(), scraps()]) {
+        fn cleaning_never_lengthens_a_text(text in prop_oneof![any::<String>(), scraps()]) {
             let said = spoken_words(&text);
             prop_assert!(said.len() <= text.len(), "{said:?}");
             prop_assert!(!said.contains("<|zh|>") && !said.contains('♪'), "{said:?}");

@@ -1,5 +1,5 @@
-//! Signals that end a process: SIGTERM, Ctrl-C and, for a child, the end of its parent. Not for what
-//! ends then.
+//! Signals that end a process: SIGTERM, Ctrl-C and, for a child, the end of its parent. Not for the
+//! shutdown itself.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -10,10 +10,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Waits for SIGTERM or SIGINT. With `with_parent`, also waits for the end of standard input: a
-/// pipe that the parent holds open as long as it lives.
+/// pipe that the parent holds open while it lives.
 ///
 /// # Errors
-/// The system refuses signal handlers, or standard input is no pipe.
+/// The system refuses signal handlers, or standard input is not a pipe.
 pub async fn stop_requested(with_parent: bool) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -34,8 +34,8 @@ pub async fn stop_requested(with_parent: bool) -> io::Result<()> {
 /// # Errors
 /// The system refuses signal handlers.
 pub async fn on_signal(token: CancellationToken) -> io::Result<()> {
-    if let Some(told) = token.run_until_cancelled(stop_requested(false)).await {
-        told?;
+    if let Some(outcome) = token.run_until_cancelled(stop_requested(false)).await {
+        outcome?;
         token.cancel();
     }
     Ok(())

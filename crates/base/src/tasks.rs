@@ -1,5 +1,5 @@
-//! Tasks that outlive the request that began them: bounds their number, and the time for which they
-//! may go on after shutdown has begun. Not for their work, nor for spawning them.
+//! Tasks that outlive the request that started them: limits their number, and the time for which
+//! they may go on after shutdown has started. Not for their work, nor for spawning them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Task {
     _place: OwnedSemaphorePermit,
 }
 
-/// Reason why no task may begin.
+/// Reason for which no task may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotBegun {
     /// The limit of running tasks is reached.
@@ -34,7 +34,7 @@ pub enum NotBegun {
 }
 
 impl Tasks {
-    /// Creates limits of `most` tasks at once, which may go on for `grace` after `process` was
+    /// Creates limits of `most` concurrent tasks, which may go on for `grace` after `process` was
     /// cancelled.
     pub fn new(most: u32, grace: Duration, process: CancellationToken) -> Self {
         Self { places: Arc::new(Semaphore::new(most as usize)), most, grace, process }
@@ -45,7 +45,7 @@ impl Tasks {
         &self.process
     }
 
-    /// Takes a permit for a task that begins now.
+    /// Takes a permit for a task that starts now.
     ///
     /// # Errors
     /// Fails if no permit is free, or if the server is shutting down.
@@ -57,15 +57,15 @@ impl Tasks {
         permit.map(|permit| Task { _place: permit }).map_err(|_| NotBegun::Full)
     }
 
-    /// Resolves when tasks that have begun must end too: `grace` after shutdown began. Call it
-    /// before that.
+    /// Resolves when running tasks must end too: `grace` after the start of shutdown. Must be
+    /// called before shutdown.
     pub async fn deadline(&self) {
         self.process.cancelled().await;
         sleep(self.grace).await;
     }
 
-    /// Waits until all tasks have ended, for at most `grace`; returns false if some go on. No task
-    /// can begin meanwhile if the server is shutting down.
+    /// Waits at most `grace` until all tasks have ended; returns false if some are still running.
+    /// No task can start meanwhile if the server is shutting down.
     pub async fn drain(&self) -> bool {
         timeout(self.grace, self.places.acquire_many(self.most)).await.is_ok()
     }
@@ -78,7 +78,7 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(8);
 
     #[test]
-    fn no_more_begins_than_may_run_and_none_once_the_server_stops() {
+    fn running_tasks_are_limited_and_none_starts_during_shutdown() {
         let tasks = Tasks::new(2, GRACE, CancellationToken::new());
         let first = tasks.try_begin().unwrap();
         let second = tasks.try_begin().unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_has_begun_is_waited_for_as_long_as_the_grace() {
+    async fn running_tasks_are_awaited_for_the_grace_period() {
         let tasks = Tasks::new(3, GRACE, CancellationToken::new());
         assert!(tasks.drain().await, "nothing runs");
         let permit = tasks.try_begin().unwrap();

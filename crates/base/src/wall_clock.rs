@@ -1,5 +1,5 @@
-//! Time of day for everything that is stored or sent, and the dates that it may be where the clock
-//! has jumped. Not for time-outs, which use tokio's clock.
+//! Time of day for everything that is stored or sent, and the range of possible dates after a clock
+//! jump. Not for time-outs, which use tokio's clock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,35 +7,35 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Time for which a jump of the clock is doubted at least; at most, it is twice as long.
-// Clocks that jump often jump back, and what was deleted meanwhile does not come back. Decision 0059.
+/// Minimum time for which a jump of the clock is doubted; at most it is twice this.
+// Clocks that jump often jump back, and deleted data does not come back. Decision 0059.
 const DOUBTED_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// Least jump that is told in the log, in milliseconds. Clocks that are adjusted drift by less.
+/// Minimum jump that is logged, in milliseconds. Adjusted clocks drift by less.
 const TOLD_FROM_MS: i64 = 60_000;
 
-/// Differences of less than this are no jumps, in milliseconds: clocks are adjusted, and both are not
-/// read in the same instant.
+/// Minimum difference that counts as a jump, in milliseconds: clocks are adjusted, and the two
+/// clocks are not read at the same instant.
 const JUMPS_FROM_MS: i64 = 1_000;
 
-/// A date before which no version of this program ran, in seconds since 1970: 2026-01-01.
+/// Date before which no version of this program ran, in seconds since 1970: 2026-01-01.
 const SOONEST: i64 = 1_767_225_600;
 
-/// Source of the time of day, to the millisecond: [`now`], or in tests that of a virtual day.
+/// Source of the time of day, in milliseconds: [`now`], or a virtual clock in tests.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Returns the current time, cut to the millisecond. A date that is stored is also one that it may be
-/// from then on, however soon the clock jumps again.
+/// Returns the current time, truncated to the millisecond. From then on, the range of possible
+/// dates includes it, even if the clock jumps again at once.
 pub fn now() -> Timestamp {
     observed().0
 }
 
-/// Dates between which the current one lies, by all that the clock has told for a day. Both are
-/// that of the clock unless it has jumped.
+/// Range of the current date, by the readings of the clock over at least a day. Without a jump,
+/// both ends equal the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DateRange {
-    /// By this date it is decided what has expired: a clock that jumps ahead ends nothing.
+    /// Date for deciding what has expired: a clock that jumps ahead expires nothing.
     pub earliest: Timestamp,
-    /// By this date it is decided what was made in the future, or before something else.
+    /// Date for deciding what lies in the future, and for comparing the order of events.
     pub latest: Timestamp,
 }
 
@@ -45,12 +45,12 @@ impl From<Timestamp> for DateRange {
     }
 }
 
-/// Returns the dates that it may be.
+/// Returns the range of possible dates.
 pub fn dates() -> DateRange {
     observed().1
 }
 
-/// Reads the clock. Returns what it says, and the dates that it may be.
+/// Reads the clock. Returns its time, and the range of possible dates.
 fn observed() -> (Timestamp, DateRange) {
     static JUMPS: Mutex<Option<Jumps>> = Mutex::new(None);
     let mut jumps = JUMPS.lock().expect("nothing panics while it holds the jumps");
@@ -60,7 +60,7 @@ fn observed() -> (Timestamp, DateRange) {
     (wall, jumps.get_or_insert_with(|| Jumps::new(wall, steady)).dates(wall, steady))
 }
 
-/// Notes the date at the start, for jumps to be known by, and warns if it cannot be true.
+/// Records the date at startup, so that later jumps are detected, and warns if it is impossible.
 pub fn begin() {
     let DateRange { latest, .. } = dates();
     if latest.as_second() < SOONEST {
@@ -71,12 +71,12 @@ pub fn begin() {
     }
 }
 
-/// Returns the earliest date that it may be.
+/// Returns the earliest possible date.
 pub fn earliest() -> Timestamp {
     dates().earliest
 }
 
-/// Differences between the time of day and the steady clock, in milliseconds.
+/// Range of the difference between the time of day and the steady clock, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Offsets {
     least: i64,
@@ -89,13 +89,13 @@ impl Offsets {
     }
 }
 
-/// What the clock has told lately.
+/// Recent readings of the clock.
 struct Jumps {
     origin: Instant,
-    /// Time at which the current period began.
+    /// Start of the current period.
     since: Instant,
     current: Offsets,
-    /// The period before it.
+    /// Offsets of the previous period.
     before: Offsets,
 }
 
@@ -106,7 +106,7 @@ impl Jumps {
         Self { origin: steady, since: steady, current: offsets, before: offsets }
     }
 
-    /// Notes the current time, and returns the dates that it may be.
+    /// Records the current time, and returns the range of possible dates.
     fn dates(&mut self, wall: Timestamp, steady: Instant) -> DateRange {
         let elapsed = steady.saturating_duration_since(self.origin).as_millis();
         let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
@@ -117,7 +117,7 @@ impl Jumps {
             || offset < known.least.saturating_sub(TOLD_FROM_MS)
         {
             let by = SignedDuration::from_millis(offset.saturating_sub(known.most));
-            tracing::warn!(%by, "the clock of this machine has jumped: nothing expires by that for a day");
+            tracing::warn!(%by, "the clock of this machine has jumped: expiry ignores the jump for a day");
         }
         if steady.saturating_duration_since(self.since) >= DOUBTED_FOR {
             (self.since, self.before, self.current) = (steady, self.current, here);
@@ -141,7 +141,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    /// A clock that can be set.
+    /// Machine with an adjustable clock.
     struct Machine {
         jumps: Jumps,
         wall: Timestamp,
@@ -155,13 +155,13 @@ mod tests {
             Self { jumps: Jumps::new(wall, steady), wall, steady }
         }
 
-        /// Lets time pass, as the clock tells it, too.
+        /// Lets time pass, on both clocks.
         fn pass(&mut self, time: Duration) {
             self.wall += time;
             self.steady += time;
         }
 
-        /// How far the earliest and the latest date are from that of the clock, in seconds.
+        /// Returns the differences of the earliest and the latest date from the clock, in seconds.
         fn range(&mut self) -> (i64, i64) {
             let dates = self.jumps.dates(self.wall, self.steady);
             let from = |date: Timestamp| date.as_second() - self.wall.as_second();
@@ -170,13 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_runs_is_believed() {
+    fn a_steady_clock_is_trusted() {
         let mut machine = Machine::new();
         for _ in 0..100 {
             machine.pass(HOUR);
             assert_eq!(machine.range(), (0, 0));
         }
-        // So is one that is adjusted, or read a little later than the steady one.
+        // An adjusted clock is trusted, too, and one that is read a little later than the steady
+        // clock.
         for ms in [1, -1, 400, -800, 600] {
             machine.wall += SignedDuration::from_millis(ms);
             let dates = machine.jumps.dates(machine.wall, machine.steady);
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_believed_once_it_has_lasted_for_a_day() {
+    fn a_jump_is_trusted_after_a_day() {
         for (hours, range) in [(1, (-3_600, 0)), (-1, (0, 3_600)), (9_000, (-32_400_000, 0))] {
             let mut machine = Machine::new();
             machine.pass(HOUR);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_is_taken_back_leaves_the_date_where_it_was() {
+    fn a_reverted_jump_does_not_change_the_date() {
         let mut machine = Machine::new();
         machine.wall += HOUR;
         assert_eq!(machine.range(), (-3_600, 0));
@@ -214,9 +215,9 @@ mod tests {
         assert_eq!(machine.range(), (0, 3_600));
     }
 
-    /// A board whose clock begins in 1970.
+    /// A board whose clock starts in 1970.
     #[test]
-    fn a_clock_that_is_set_for_the_first_time_ends_nothing() {
+    fn setting_the_clock_for_the_first_time_expires_nothing() {
         let steady = Instant::now();
         let begun = Timestamp::from_second(9).unwrap();
         let mut jumps = Jumps::new(begun, steady);

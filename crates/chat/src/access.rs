@@ -1,5 +1,5 @@
-//! Who may use which chat session, and how much a client without a credential may store. Not for how
-//! somebody is recognised.
+//! Access to chat sessions, and storage limits of clients without a credential. Not for
+//! authentication.
 
 use hearken_base::wall_clock::now;
 use hearken_ports::SessionLock;
@@ -9,23 +9,23 @@ use super::{ChatError, ChatService};
 
 /// Owner of sessions that were created with a credential.
 const CREDENTIAL: &str = "credential";
-/// Most deleted sessions that are purged to make room for a new one.
+/// Maximum number of deleted sessions that are purged to make room for a new one.
 const PURGED_FOR_ROOM: usize = 16;
 
-/// Who asks about sessions.
+/// Client that sends a request about sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asker {
-    /// Anybody, where nobody needs a credential: may use every session, and owns none.
+    /// Any client, if no credential is required: may use every session, and owns none.
     Anybody,
     /// Holder of a credential: may use every session.
     Credential,
-    /// Client without a credential, under the name by which it is known: may use its own sessions,
-    /// and those that nobody owns if it knows their id.
+    /// Client without a credential, identified by this name: may use its own sessions, and sessions
+    /// without an owner if it knows their id.
     Client(String),
 }
 
 impl Asker {
-    /// Returns the owner of the sessions that it creates; empty for nobody.
+    /// Returns the owner of the sessions that it creates; empty for none.
     pub(super) fn owner(&self) -> &str {
         match self {
             Self::Anybody => "",
@@ -44,33 +44,33 @@ impl Asker {
 }
 
 impl ChatService {
-    /// Checks that somebody may use a session, and notes its use.
+    /// Checks that a client may use a session, and records the use.
     ///
     /// # Errors
-    /// Returns an error if there is no such session, it belongs to somebody else, or the store
-    /// failed. The first two are the same to the client.
+    /// Returns an error if there is no such session, it belongs to another client, or the store
+    /// failed. The first two look the same to the client.
     pub async fn admit(&self, asker: &Asker, id: &SessionId) -> Result<(), ChatError> {
         self.check_owner(asker, id).await?;
-        // Whatever it asks for, and even if that fails: the session is in use.
+        // Whatever the request, and even if it fails: the session is in use.
         if self.touched.is_due(id)
             && let Err(error) = self.store.touch(id, now()).await
         {
-            tracing::debug!(%error, session = %id, "cannot note the use of a session");
+            tracing::debug!(%error, session = %id, "cannot record the use of a session");
         }
         Ok(())
     }
 
     async fn check_owner(&self, asker: &Asker, id: &SessionId) -> Result<(), ChatError> {
         let Some(client) = asker.client() else { return Ok(()) };
-        // Such clients are known by their address alone: they send no credential, and `creator_id` is a text that
-        // anybody writes. Decision 0054.
+        // Such clients are identified by their address alone: they send no credential, and any
+        // client may write any `creator_id`. Decision 0054.
         let owner = self.store.owner(id).await?;
         let admitted = owner.is_some_and(|owner| owner.is_empty() || owner == client);
         if admitted { Ok(()) } else { Err(ChatError::SessionNotFound(id.clone())) }
     }
 
-    /// Locks the share of somebody: of requests at the same time, each sees what those before it have stored. `None` for
-    /// somebody without a share.
+    /// Locks the share of a client: each of several concurrent requests sees the data that earlier
+    /// ones have stored. Returns `None` for a client without a share.
     pub(super) async fn lock_share(&self, asker: &Asker) -> Result<Option<SessionLock>, ChatError> {
         let Some(client) = asker.client() else { return Ok(None) };
         let wait = self.settings.get().lock_wait;
@@ -78,7 +78,7 @@ impl ChatService {
         lock.map(Some).ok_or(ChatError::Busy)
     }
 
-    /// Checks that somebody may store more. Purges deleted sessions of a client whose share is used
+    /// Checks that a client may store more. Purges deleted sessions of a client whose share is used
     /// up, the oldest first.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl ChatService {
             }
         }
         let about = format!(
-            "this address has {} sessions or {} bytes of them, without a token: delete some",
+            "without a token, an address may have {} sessions with {} bytes: delete some",
             settings.max_sessions_per_address, settings.max_bytes_per_address
         );
         Err(ChatError::ShareUsed(about))

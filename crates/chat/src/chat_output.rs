@@ -1,5 +1,6 @@
-//! Output of an application's turn: streams the model's words, executes all calls of a round at
-//! once, and counts tokens. The receiver of the words may leave. Not for storing the finished turn.
+//! Output of an application's turn: streams the model's words, executes all calls of a round
+//! concurrently, and counts tokens. The receiver of the words may leave. Not for storing the
+//! finished turn.
 
 use hearken_dialogue::parts::Parts;
 use hearken_dialogue::tools::{Offer, Toolbox};
@@ -31,9 +32,9 @@ pub(super) struct ChatOutput<'a> {
     pub(super) refused: Option<ChatError>,
     /// Set if all calls of the last round succeeded.
     pub(super) worked: bool,
-    /// Words written until now.
+    /// Words written so far.
     pub(super) parts: Parts,
-    /// Tokens used until now.
+    /// Tokens used so far.
     pub(super) usage: Usage,
 }
 
@@ -124,7 +125,7 @@ impl TurnOutput for ChatOutput<'_> {
     ) -> Result<Vec<String>, TurnError> {
         if let Err(error) = self.request_record.begin().await {
             self.refused = Some(error);
-            return Err(refused_calls(calls, "the request could not be noted"));
+            return Err(refused_calls(calls, "the request could not be recorded"));
         }
         let source = |call: &ToolRequest| offer.origin(&call.name).map(|(source, _)| source);
         if let Some(state_tools) = self.state_tools {

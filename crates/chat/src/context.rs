@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_kept_as_they_were() {
+    fn messages_are_stored_unchanged() {
         let at = Timestamp::UNIX_EPOCH;
         let call = ToolRequest { id: "1".into(), name: "roll".into(), arguments: "{}".into() };
         for message in [

@@ -1,8 +1,8 @@
 //! `WatchActor`: the WebSocket of a client that watches a chat session. Sends the events that match
 //! the watcher's filter. Not for producing events.
 //!
-//! - Events arrive through a bounded queue. It ends if the watcher is too slow: nobody waits for
-//!   it.
+//! - Events arrive through a bounded queue. It is closed if the watcher is too slow: publishing
+//!   never waits for a watcher.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const MAX_UNFIT: u32 = 100;
 pub struct WatchSettings {
     /// Interval between pings.
     pub ping_every: Duration,
-    /// Longest time without any message from a watcher. Then it is considered gone.
+    /// Maximum time without any message from a watcher. After that it is considered gone.
     pub dead_after: Duration,
 }
 
@@ -44,7 +44,8 @@ pub struct WatchActor {
     inbound: Inbound,
     unfit: u32,
     last_heard: Instant,
-    /// Tells why the connection ends: the server stops, or its right has ended.
+    /// Resolves with the reason why the connection ends: the server stops, or the client's right
+    /// has ended.
     ended: Option<LocalBoxFuture<'static, Fault>>,
     _slot: Slot,
     span: tracing::Span,
@@ -58,7 +59,8 @@ pub fn fits(types: &[String]) -> bool {
 }
 
 impl WatchActor {
-    /// Creates a watcher that sends the events of `watch` with these types. It ends when `ended` tells why.
+    /// Creates a watcher that sends the events of `watch` with these types. It ends when `ended`
+    /// resolves.
     pub fn new(
         session: SessionId,
         types: Vec<String>,
@@ -133,7 +135,7 @@ impl Actor for WatchActor {
         }
         let Some(Watch { complete, missed, events }) = self.watch.take() else { return };
         ctx.text(WatchMessage::Connected { session_id: &self.session, complete }.encode());
-        // As a stream: written a few at a time, and only while the watcher reads.
+        // As a stream: a few events at a time, and only while the watcher reads.
         let missed = futures_util::stream::iter(missed);
         ctx.add_stream(missed.chain(ReceiverStream::new(events)));
         ctx.run_interval(self.settings.ping_every, |act, ctx| {

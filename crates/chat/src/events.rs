@@ -1,6 +1,6 @@
-//! Events of the server about chat sessions. Each is stored with the change that it tells of, then
-//! published in order, then removed from the store. What an instance left unpublished when it
-//! ended, another one publishes. Not for the events of a state server.
+//! Events of the server about chat sessions. Each is stored with the change that it reports, then
+//! published in order, then removed from the store. Events that an instance left unpublished when
+//! it ended are published by another one. Not for the events of a state server.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,15 +16,15 @@ use tokio::time::MissedTickBehavior;
 
 use super::ChatService;
 
-/// Interval at which all stored events are looked at. One that is there twice was left by an
-/// instance that ended, or could not be published. Decision 0057.
+/// Interval at which all stored events are checked. An event that is present in two checks was left
+/// by an instance that ended, or could not be published. Decision 0057.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Time for which published events are collected, to be removed together.
 const COLLECTED_FOR: Duration = Duration::from_millis(200);
-/// Most events that are read at once.
+/// Maximum number of events that are read at once.
 const READ_AT_ONCE: u32 = 1_000;
 
-/// What became of events that are still in the store, by their numbers. Clones share it.
+/// Publication status of events that are still in the store, by their numbers. Clones share it.
 #[derive(Clone, Default)]
 pub struct PublishedEvents(Arc<Inner>);
 
@@ -36,9 +36,9 @@ struct Inner {
 
 #[derive(Default)]
 struct Numbers {
-    /// Published everywhere: to be removed.
+    /// Published everywhere; to be removed.
     everywhere: BTreeSet<i64>,
-    /// Published to the watchers of this instance: to be published again.
+    /// Published only to the watchers of this instance; to be published again.
     here: BTreeSet<i64>,
 }
 
@@ -62,7 +62,7 @@ impl PublishedEvents {
     }
 }
 
-/// Makes an event of the server about a session.
+/// Creates an event of the server about a session.
 pub(super) fn event(id: &SessionId, kind: &str, data: Value) -> Event {
     Event {
         id: uuid::Uuid::now_v7().to_string(),
@@ -74,8 +74,8 @@ pub(super) fn event(id: &SessionId, kind: &str, data: Value) -> Event {
 }
 
 impl ChatService {
-    /// Publishes the stored events of a session in order: what another instance left, and that of
-    /// the change just made. What fails is tried again by [`ChatService::keep_publishing`].
+    /// Publishes the stored events of a session in order: those that another instance left, and
+    /// that of the change just made. [`ChatService::keep_publishing`] retries failures.
     pub(super) async fn publish_pending(&self, id: &SessionId) {
         let pending = match self.store.pending_events(Some(id), READ_AT_ONCE).await {
             Ok(pending) => pending,
@@ -95,7 +95,7 @@ impl ChatService {
         }
     }
 
-    /// Publishes an event, and returns how far; `None` if that failed.
+    /// Publishes an event, and returns how far it went; `None` if that failed.
     async fn publish(&self, number: i64, event: Event) -> Option<Published> {
         let id = event.session_id.clone();
         match self.events.publish(event).await {
@@ -110,8 +110,8 @@ impl ChatService {
         }
     }
 
-    /// Removes published events from the store, and publishes those that were left there. Never
-    /// returns.
+    /// Removes published events from the store, and publishes those that other instances left
+    /// there. Never returns.
     pub async fn keep_publishing(&self) {
         let mut ticks = tokio::time::interval(SWEEP_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,8 +125,8 @@ impl ChatService {
         }
     }
 
-    /// Publishes the stored events that were there the last time, too, and returns those that are
-    /// there now.
+    /// Publishes the stored events that were already present in the previous check (`seen`), and
+    /// returns those that are present now.
     pub async fn publish_left(&self, seen: &HashSet<i64>) -> HashSet<i64> {
         let pending = match self.store.pending_events(None, READ_AT_ONCE).await {
             Ok(pending) => pending,
@@ -142,7 +142,7 @@ impl ChatService {
             if published || !seen.contains(&number) {
                 continue;
             }
-            // One that does not reach the other instances stands for all.
+            // If one event does not reach the other instances, none will.
             if self.publish(number, event).await != Some(Published::Everywhere) {
                 break;
             }
@@ -150,7 +150,7 @@ impl ChatService {
         there
     }
 
-    /// Removes from the store what was published.
+    /// Removes published events from the store.
     pub async fn remove_published(&self) {
         let numbers: Vec<i64> = self.published.numbers().everywhere.iter().copied().collect();
         match self.store.remove_events(&numbers).await {

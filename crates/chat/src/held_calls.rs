@@ -1,5 +1,5 @@
-//! Calls of applications' sessions that wait for the person's permission, from one message to the
-//! next. Not for asking: see [`hearken_dialogue::tools::consent`].
+//! Pending confirmations of applications' sessions, from one message to the next. Not for asking:
+//! see [`hearken_dialogue::tools::consent`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hearken_dialogue::tools::HeldCall;
 use hearken_proto::ids::SessionId;
 
-/// Maximum number of held calls, one of a session. Each has at most about 100 KiB.
+/// Maximum number of held calls, one per session. Each has at most about 100 KiB.
 const MAX_HELD: usize = 256;
 
-/// Held calls of all sessions; clones share them. They are known to this instance alone: at another
-/// one, the person is asked again.
+/// Held calls of all sessions; clones share them. Other instances do not know them: there, the
+/// person is asked again.
 #[derive(Clone, Default)]
 pub struct HeldCalls(Arc<Mutex<HashMap<SessionId, HeldCall>>>);
 
@@ -29,7 +29,7 @@ impl HeldCalls {
         } else {
             tracing::warn!(
                 held = all.len(),
-                "dropped a call that waits for a permission: too many"
+                "dropped a pending confirmation: there are too many of them"
             );
         }
     }

@@ -1,8 +1,8 @@
 //! Chat sessions of applications. A message starts a turn of the model with its tools; an answer
-//! and events come out. Turns run in the same rounds as those of devices and text clients. Nothing
-//! but calls that wait for a permission is kept in memory between two requests, which lets any
-//! instance handle any request. A message that has called a tool runs to its end, even if its
-//! client leaves. Not for HTTP, nor for storing sessions, states and events.
+//! and events come out. Turns run in the same rounds as those of devices and text clients. Apart
+//! from pending confirmations, nothing is held in memory between two requests, so any instance can
+//! handle any request. A message that has called a tool runs to its end, even if its client leaves.
+//! Not for HTTP, nor for storing sessions, states and events.
 //!
 //! Reading order: this file, [`turns`], `running`, `context`, `chat_output`, `held_calls`,
 //! `state_tools`, `rolls`, `budget`, `events`, [`sessions`], `access`, `snapshots`, [`event_stream`].
@@ -61,11 +61,11 @@ pub struct ChatService {
     pub state: Option<Arc<dyn StateServer>>,
     /// Event bus.
     pub events: Arc<dyn EventBus>,
-    /// Session locks: one turn at a time in a session.
+    /// Session locks: one turn at a time per session.
     pub locks: Arc<dyn SessionLocks>,
     /// Server's own tools for a session.
     pub tools: ChatTools,
-    /// Describer of pictures in tool results, if there is one.
+    /// Describer of pictures in tool results, if any.
     pub describer: Option<Arc<dyn ImageDescriber>>,
     /// Clock that returns the date and time for the model.
     pub now: LocalTime,
@@ -75,9 +75,9 @@ pub struct ChatService {
     pub roles: RoleLookup,
     /// Tasks that answer messages, until the server stops.
     pub tasks: Tasks,
-    /// Calls that wait for a person's permission.
+    /// Pending confirmations.
     pub held: HeldCalls,
-    /// Sessions whose use was noted a moment ago.
+    /// Sessions whose use was recorded recently.
     pub touched: TouchedSessions,
     /// Events of the server that were published and are still in the store.
     pub published: PublishedEvents,
@@ -86,7 +86,7 @@ pub struct ChatService {
 }
 
 impl ChatService {
-    /// Returns the role of chat sessions as it is now.
+    /// Returns the current role of chat sessions.
     fn role(&self) -> Option<Arc<AssignedRole>> {
         configured(&self.roles, &self.settings.get().role)
     }
@@ -101,17 +101,17 @@ pub enum ChatError {
     /// The status of the session or request does not allow this.
     #[error("{0}")]
     Status(String),
-    /// A client without a credential has stored all that it may.
+    /// A client without a credential has used up its storage.
     #[error("{0}")]
     ShareUsed(String),
     /// Another request about the session takes too long.
-    #[error("another request about this session is being carried out")]
+    #[error("another request for this session is in progress")]
     Busy,
     /// Another request changed the session or its state meanwhile.
     #[error("the session was changed meanwhile")]
     Overtaken,
     /// The model did not stop calling tools.
-    #[error("tools were called in {0} rounds, and more were wanted")]
+    #[error("tools were called in {0} rounds, and the model requested more")]
     TooManyRounds(usize),
     /// The message took longer than the limit.
     #[error("the message was not answered within {} s", .0.as_secs())]

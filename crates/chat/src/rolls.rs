@@ -1,5 +1,5 @@
-//! Detects whether an answer asks the player to roll dice, if no tool says it. Dice, or a purpose
-//! of rolling, must occur in the same clause. Pure functions. Not for rolling dice.
+//! Detects whether an answer asks the player to roll dice, if no tool reports it. Dice, or a
+//! purpose of rolling, must occur in the same clause. Pure functions. Not for rolling dice.
 
 /// Characters that end a clause.
 const ENDS: &[char] = &[
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_to_roll_dice_is_seen() {
+    fn a_request_to_roll_dice_is_detected() {
         for asks in [
             "Please roll a d20.",
             "The goblin leaps at you! Roll for initiative.",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_sounds_like_it_is_none() {
+    fn similar_sentences_are_no_request() {
         for asks_not in [
             "Please surrender.",
             "Please vote.",

@@ -1,7 +1,7 @@
-//! Lifetime of a message that is being answered: whether a client waits for it, what it has
-//! started, and its time limit. Not for answering it.
+//! Lifetime of a message in progress: whether a client waits for it, what it has started, and its
+//! time limit. Not for answering it.
 //!
-//! - Before its first tool call a message may be dropped: nothing has happened. If its client
+//! - Before its first tool call a message may be dropped: it has had no effect. If its client
 //!   leaves, it is not answered. Exception: a request with an idempotency key, which the client may
 //!   repeat.
 //! - From its first tool call on, and while it is stored and published, it runs to its end, even if
@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::ChatError;
 
-/// Message that is being answered.
+/// Message in progress.
 pub(super) struct RunningMessage {
     tasks: Tasks,
-    /// Cancelled when nobody waits for the answer any more.
+    /// Cancelled when no client waits for the answer any more.
     client_left: CancellationToken,
-    /// Set if the client may ask for the answer again.
+    /// Set if the client may request the answer again.
     repeatable: bool,
     /// Set when tools were called or are about to be, or the turn is stored.
     begun: AtomicBool,
@@ -38,8 +38,8 @@ impl RunningMessage {
         Self { tasks, client_left, repeatable, begun, acted }
     }
 
-    /// Waits until the message may be dropped, which is possible until something has begun. Must be
-    /// polled by the same task as the work.
+    /// Waits until the message may be dropped, which is possible until it is marked as begun. Must
+    /// be polled by the same task as the work.
     pub(super) async fn may_be_dropped(&self) {
         let client_left = async {
             if self.repeatable {
@@ -51,13 +51,13 @@ impl RunningMessage {
             () = client_left => {}
             () = self.tasks.process().cancelled() => {}
         }
-        // What has begun while this waited runs to its end.
+        // A message that was marked as begun meanwhile runs to its end.
         if self.begun.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits until the message must end, whatever it has begun. Returns the reason.
+    /// Waits until the message must end, whatever it has started. Returns the reason.
     pub(super) async fn must_end(&self, lock: &SessionLock, limit: Duration) -> ChatError {
         tokio::select! {
             biased;
@@ -68,12 +68,12 @@ impl RunningMessage {
     }
 
     /// Marks the message as begun, because tools are about to be called or the turn to be stored.
-    /// From now on it is not dropped. Returns true if it was begun before.
+    /// After that it is not dropped. Returns true if it was begun before.
     pub(super) fn mark_begun(&self) -> bool {
         self.begun.swap(true, Ordering::Relaxed)
     }
 
-    /// Records the call of a tool that is not the state server's.
+    /// Records the call of a tool that does not belong to the state server.
     pub(super) fn mark_acted(&self) {
         self.acted.store(true, Ordering::Relaxed);
     }
@@ -98,7 +98,7 @@ impl RequestRecord<'_> {
     /// Prepares the first tool call of the turn. Records the idempotency key as begun: a repeated
     /// request then does not repeat the calls, however this one ends.
     pub(super) async fn begin(&self) -> Result<(), ChatError> {
-        // From now on the message is not dropped. If the key cannot be recorded, the message ends
+        // After this the message is not dropped. If the key cannot be recorded, the message ends
         // with an error.
         if self.running.mark_begun() {
             return Ok(());

@@ -16,24 +16,24 @@ use super::{Asker, ChatError, ChatService};
 
 /// Number of sessions that one round of purging reads.
 const PURGED_AT_ONCE: u32 = 100;
-/// Number of sessions that the store fails to remove, after which a round of purging ends.
+/// Number of failures of the store after which a round of purging ends.
 const MAX_FAILED: u32 = 3;
 
-/// Sessions that are removed by their age.
+/// Selection of sessions to remove by age.
 #[derive(Clone, Copy)]
 enum Sweep {
-    /// Those that were not used.
+    /// Unused sessions.
     Unused,
-    /// Those that were deleted.
+    /// Deleted sessions.
     Deleted,
 }
 
 impl ChatService {
-    /// Creates a session from a validated request, and its state. It belongs to the asker.
+    /// Creates a session from a validated request, and its state. It belongs to `asker`.
     ///
     /// # Errors
     /// Returns an error if the asker may store nothing more, or the store or the state server
-    /// failed. Nothing is created then.
+    /// failed. Then nothing is created.
     pub async fn create(
         &self,
         wanted: CreateSession,
@@ -76,7 +76,7 @@ impl ChatService {
         there.ok_or_else(|| ChatError::SessionNotFound(id.clone()))
     }
 
-    /// Returns the sessions that match the filter; to a client without a credential only its own.
+    /// Returns the sessions that match the filter; for a client without a credential, only its own.
     ///
     /// # Errors
     /// Returns an error if the store failed.
@@ -89,7 +89,7 @@ impl ChatService {
         Ok(self.store.sessions(&filter).await?)
     }
 
-    /// Deletes a session. It can be restored until it is purged, therefore its state is kept until
+    /// Deletes a session. It can be restored until it is purged, so its state is retained until
     /// then.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl ChatService {
         self.turn_to(id, &[ChatStatus::Active, ChatStatus::Archived], ChatStatus::Archived).await
     }
 
-    /// Makes a session active again, also a deleted one.
+    /// Makes a session active again, even a deleted one.
     ///
     /// # Errors
     /// Returns the same errors as [`ChatService::delete`].
@@ -127,9 +127,9 @@ impl ChatService {
         if !from.contains(&session.status) {
             return Err(missing());
         }
-        // Wait until a message that is being answered is stored.
+        // Waits until a message in progress is stored.
         let _lock = self.lock(id).await?;
-        // A pending confirmation ends with the conversation in which it was asked.
+        // A pending confirmation ends with its conversation.
         drop(self.held.take(id));
         let kind = match to {
             ChatStatus::Active => "session.restored",
@@ -176,8 +176,8 @@ impl ChatService {
         })
     }
 
-    /// Deletes sessions that were not used for long, and purges those that were deleted long ago,
-    /// with their states. Never returns.
+    /// Deletes sessions that have been unused for the retention time, and purges those that were
+    /// deleted long ago, with their states. Never returns.
     pub async fn keep_purging(&self) {
         let mut ticks = tokio::time::interval(self.settings.get().purge_every);
         loop {
@@ -191,8 +191,8 @@ impl ChatService {
         }
     }
 
-    /// Deletes sessions that were not used for long, and returns their number. They can be restored
-    /// as others.
+    /// Deletes sessions that have been unused for the retention time, and returns their number.
+    /// They can be restored like other deleted sessions.
     ///
     /// # Errors
     /// Returns an error if the store failed.
@@ -212,8 +212,8 @@ impl ChatService {
         self.sweep(Sweep::Deleted, self.settings.get().purge_after).await
     }
 
-    /// Removes sessions of an age, a few at a time. A session that cannot be removed is tried again
-    /// the next time.
+    /// Removes sessions of an age, a few at a time. A session that cannot be removed is retried in
+    /// the next round.
     async fn sweep(&self, kind: Sweep, age: Duration) -> Result<usize, ChatError> {
         let Ok(before) = earliest().checked_sub(age) else { return Ok(0) };
         let mut swept = 0;
@@ -233,7 +233,8 @@ impl ChatService {
                 match removed {
                     Ok(true) => swept += 1,
                     Ok(false) => {}
-                    // One that cannot be removed must not keep those after it; a store that is away keeps all.
+                    // A session that cannot be removed must not block those after it; an
+                    // unreachable store blocks all.
                     Err(error @ ChatError::Store(_)) if failed + 1 >= MAX_FAILED => {
                         return Err(error);
                     }
@@ -250,7 +251,7 @@ impl ChatService {
         }
     }
 
-    /// Deletes a session that was used last before this time.
+    /// Deletes a session that was last used before this time.
     async fn delete_if_unused(&self, id: &SessionId, before: Timestamp) -> Result<bool, ChatError> {
         let _lock = self.lock(id).await?;
         let session = self.store.session(id).await?;
@@ -263,7 +264,7 @@ impl ChatService {
         Ok(deleted.is_some())
     }
 
-    /// Purges a session and its state, if it is still deleted and was changed last before this
+    /// Purges a session and its state, if it is still deleted and was last changed before this
     /// time.
     pub(super) async fn forget(
         &self,
@@ -276,14 +277,14 @@ impl ChatService {
         if !session.as_ref().is_some_and(is_old) {
             return Ok(false);
         }
-        // What of it is gone, if the rest fails, must not be missed by somebody who restores it.
+        // Blocks restoring: if the rest fails, some of the session's data may be gone.
         if !self.store.set_purging(id, true).await? {
             return Ok(false);
         }
         if let Some(state) = &self.state
             && let Err(error) = state.delete(id).await
         {
-            // Where the world may be gone, the session cannot be restored: the next round purges it.
+            // If the state may be gone, the session cannot be restored: the next round purges it.
             if !error.may_be_done() {
                 self.store.set_purging(id, false).await?;
             }

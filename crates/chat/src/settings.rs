@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hearken_base::{Secret, days, ms};
 use hearken_dialogue::tools::ToolSettings;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default instructions in the order of the document, 2.2.2: the role, the rules, the scene, the
@@ -27,61 +28,88 @@ const SYSTEM_PROMPT: &str = "你是一位经验丰富的龙与地下城（D&D 5e
 现在的时间：{current_time}";
 
 /// Section `[chat]`: chat sessions of applications.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatSettings {
-    /// True to accept applications.
+    /// Accept applications.
     pub enabled: bool,
-    /// Bearer token of applications, which may also be `token` in the URL; empty to accept
-    /// everybody near.
+    /// Token that applications send as `Authorization: Bearer TOKEN` or `?token=TOKEN`, at
+    /// least 16 characters long. Empty admits all clients on this machine and in its
+    /// private networks (RFC 1918, link-local and unique local addresses), but no forwarded
+    /// requests.
     pub token: Secret,
-    /// True to accept clients of every network without a token. Otherwise only those on this
-    /// machine and in its private networks need none.
+    /// Admit clients from all networks and through proxies without a token, if `token` is
+    /// empty. The service is then open to every client that reaches the port.
     pub open_to_all: bool,
-    /// Instructions for the model; `{session_name}`, `{state}`, `{tools}` and `{current_time}` are
-    /// filled in.
+    /// System prompt. `{session_name}`, `{state}`, `{tools}` and `{current_time}` are
+    /// replaced.
     pub system_prompt: String,
-    /// Maximum number of rounds of calls in a turn; a further one ends it with an error.
+    /// Maximum number of rounds of tool calls in a turn; a further round ends it with
+    /// `MAX_ITERATIONS_EXCEEDED`.
+    #[schemars(range(min = 1, max = 100))]
     pub max_iterations: usize,
-    /// Number of messages of a session that are read for a turn.
+    /// Number of messages of the session that are read for a turn. `token_budget` may
+    /// reduce them further.
     #[serde(rename = "message_history_size")]
+    #[schemars(range(min = 1, max = 1_000))]
     pub history: u32,
-    /// Maximum length of the prompt, in tokens; older exchanges are removed.
+    /// Maximum length of the prompt, counted with the tokeniser of OpenAI's newer models.
+    /// Older exchanges are omitted from a longer one.
+    #[schemars(range(min = 100, max = 10_000_000))]
     pub token_budget: usize,
-    /// Id or name of the role in which all of them are answered; empty for none.
+    /// Id or name of the role in which all chat sessions are answered (see
+    /// `docs/roles.md`); empty for none. Its instructions replace `system_prompt`. If no
+    /// such role exists, the sessions have none of the server's tools.
     pub role: String,
-    /// Longest answer, in tokens.
+    /// Maximum length of an answer.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub max_tokens: u32,
-    /// Sampling temperature, 0.0 to 1.0.
+    /// Sampling temperature.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub temperature: f64,
-    /// Longest wait for a turn of the same session in progress.
+    /// Maximum wait for another turn of the same session that is in progress.
     #[serde(rename = "lock_wait_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 600_000))]
     pub lock_wait: Duration,
     /// Longest time for a message, whatever it has begun; not a key.
     #[serde(skip)]
     pub turn_limit: Duration,
-    /// Maximum number of watchers; a further one is refused with 503.
+    /// Maximum number of concurrent watchers of sessions (`/api/sessions/ID/ws`); further
+    /// ones get 503.
+    #[schemars(range(max = 1_000_000))]
     pub max_watchers: usize,
     /// Interval of pings to a watcher.
     #[serde(rename = "ping_interval_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 1_000, max = 3_600_000))]
     pub ping_every: Duration,
-    /// Time without any data after which a watcher is disconnected.
+    /// Time without any data from a watcher after which it is disconnected. Must not be
+    /// less than `ping_interval_ms`.
     #[serde(rename = "pong_timeout_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 86_400_000))]
     pub dead_after: Duration,
-    /// Time after which deleted sessions are purged.
+    /// Time after which deleted sessions are removed from the database. Until then, they
+    /// can be restored.
     #[serde(rename = "purge_after_days", with = "days")]
+    #[schemars(with = "u64", range(min = 1, max = 36_500))]
     pub purge_after: Duration,
-    /// Time without use after which a session is deleted; zero to keep it.
+    /// Time without use after which a session is deleted, as with `DELETE`. `0` never
+    /// deletes sessions.
     #[serde(rename = "retention_days", with = "days")]
+    #[schemars(with = "u64", range(max = 36_500))]
     pub retention: Duration,
-    /// Most sessions that clients at one address create without a token.
+    /// Maximum number of sessions of the clients at one address that send no token. All
+    /// clients on this machine count as one address.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
     pub max_sessions_per_address: u64,
-    /// Most bytes that these sessions store.
+    /// Maximum size of the messages and snapshots of all sessions of one address, for
+    /// clients that send no token.
+    #[schemars(range(min = 1_048_576, max = 1_125_899_906_842_624_u64))]
     pub max_bytes_per_address: u64,
     /// Interval at which deleted sessions are purged; not a key.
     #[serde(skip)]
     pub purge_every: Duration,
-    /// True if the model may call the server's other tools too.
+    /// Allow the model to call the server's other tools, in addition to those of the state
+    /// server.
     pub server_tools: bool,
     /// Settings for offering and calling tools; their keys are in `[tools]`.
     #[serde(skip)]

@@ -1,5 +1,5 @@
-//! Snapshots of chat sessions: a dialogue and the version of its state. They are made and restored
-//! under the session's lock, which keeps both parts consistent. Not for storing them.
+//! Snapshots of chat sessions: a dialogue and the version of its state. They are created and
+//! restored under the session's lock, so that both parts are consistent. Not for storing them.
 
 use hearken_base::wall_clock::now;
 use hearken_ports::StateError;
@@ -11,15 +11,16 @@ use super::events::event;
 use super::state_tools::version_of;
 use super::{Asker, ChatError, ChatService};
 
-/// Most snapshots of one session: none can be deleted alone, and all of them are listed at once.
+/// Maximum number of snapshots of one session: none can be deleted alone, and all of them are
+/// listed at once.
 const MAX_SNAPSHOTS: usize = 1_000;
 
 impl ChatService {
     /// Creates a snapshot from a validated request.
     ///
     /// # Errors
-    /// Returns an error if the asker may store nothing more, there is no such session, it has too many
-    /// snapshots, a message is being answered, or a server failed.
+    /// Returns an error if the asker may store nothing more, there is no such session, it has too
+    /// many snapshots, a message is in progress, or a server failed.
     pub async fn make_snapshot(
         &self,
         asker: &Asker,
@@ -29,7 +30,8 @@ impl ChatService {
         self.session(id).await?;
         let lock = self.lock(id).await?;
         let session = self.session(id).await?;
-        // Last: a session whose message is being answered must not keep others of its owner waiting.
+        // Taken last: a session with a message in progress must not block other sessions of its
+        // owner.
         let _share = self.lock_share(asker).await?;
         self.check_share(asker).await?;
         if self.store.snapshots(id).await?.len() >= MAX_SNAPSHOTS {
@@ -70,7 +72,7 @@ impl ChatService {
     ///
     /// # Errors
     /// Returns an error if there is no such session or snapshot, the session is not active, a
-    /// message is being answered, or a server failed.
+    /// message is in progress, or a server failed.
     pub async fn restore_snapshot(
         &self,
         id: &SessionId,
@@ -92,7 +94,7 @@ impl ChatService {
             self.store.restore_snapshot(id, snapshot_id, lock.fence, now(), Some(&event)).await;
         match back {
             Ok(Some(back)) => {
-                // It was asked for in a conversation that did not take place any more.
+                // A pending confirmation belongs to the conversation that was just rolled back.
                 drop(self.held.take(id));
                 self.publish_pending(id).await;
                 Ok(back)
@@ -117,7 +119,7 @@ impl ChatService {
         }
     }
 
-    /// Restores a session's state to this version. Returns the version before, if the state was
+    /// Restores a session's state to this version. Returns the previous version, if the state was
     /// changed.
     async fn restore_state(&self, id: &SessionId, version: i64) -> Result<Option<i64>, ChatError> {
         let Some(server) = &self.state else { return Ok(None) };

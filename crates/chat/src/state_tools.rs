@@ -1,6 +1,6 @@
 //! The state server as a tool source for one turn. Calls carry the session and the known state
-//! version. Their changes and events are recorded and published. A call that has begun runs to its
-//! end, even if its turn is cut. Not for the protocol, which the port's implementation handles.
+//! version. Their changes and events are recorded and published. A call runs to its end once
+//! started, even if its turn is cut. Not for the protocol, which the port's implementation handles.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -53,7 +53,7 @@ struct Inner {
     session: SessionId,
     tools: Arc<[Tool]>,
     events: Arc<dyn EventBus>,
-    /// Channel for events to the client that asked, if it wants them.
+    /// Channel for events to the client that sent the message, if it wants them.
     out: Option<mpsc::Sender<ChatPiece>>,
     effects: Mutex<TurnEffects>,
     /// Calls in progress.
@@ -74,7 +74,7 @@ impl StateTools {
         Self { inner: Arc::new(Inner { server, session, tools, events, out, effects, calls }) }
     }
 
-    /// Locks and returns the effects until now. Hold the guard only to read or change them.
+    /// Locks and returns the effects so far. Hold the guard only to read or change them.
     pub(super) fn effects(&self) -> MutexGuard<'_, TurnEffects> {
         self.inner.effects()
     }
@@ -147,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// Sends events to the client that asked. Does not wait if the client has left.
+    /// Sends events to the client that sent the message. Does not wait if the client has left.
     async fn show(&self, events: Vec<Event>) {
         let Some(out) = &self.out else { return };
         for event in events {
@@ -250,7 +250,7 @@ pub(super) fn version_of(state: &Map<String, Value>) -> Option<i64> {
 }
 
 /// Derives changes from events, if the tool itself reported none: for a character, the event's
-/// fields besides its id.
+/// fields except its id.
 fn changes_of(events: &[StateEvent]) -> Map<String, Value> {
     let mut changes = Map::new();
     for event in events.iter().filter(|e| e.kind.starts_with("character.")) {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn later_changes_lie_over_earlier_ones() {
+    fn later_changes_override_earlier_ones() {
         let mut all = object(json!({"goblin_1": {"hp": 9, "hp_max": 13}}));
         merge(&mut all, &object(json!({"goblin_1": {"hp": 5}, "door": "open"})));
         assert_eq!(
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_characters_tell_changes() {
+    fn events_of_characters_become_changes() {
         let event = |kind: &str, data| StateEvent {
             id: None,
             at: None,
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_tells_the_scene_first() {
+    fn the_summary_starts_with_the_scene() {
         let fields = summary(&object(json!({
             "session_id": "s", "version": 3, "location": "地下城", "game_time": "黄昏",
             "combat": {"active": true, "round": 3, "current_turn": "goblin_1"},

@@ -1,5 +1,5 @@
-//! Sessions whose use was noted a moment ago, so that a client that asks again and again writes nothing each time. Not for
-//! when a session was used, which the store knows.
+//! Sessions whose use was recorded recently, so that a client with frequent requests does not write
+//! each time. Not for the time of the last use, which is in the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use hearken_proto::ids::SessionId;
 use tokio::time::Instant;
 
-/// Time for which a use needs no further note.
+/// Time after a recorded use in which further ones are not recorded.
 const NOTED_FOR: Duration = Duration::from_secs(1);
-/// Most sessions that are known; beyond, all are noted again.
+/// Maximum number of sessions in memory; above it, all are recorded again.
 const MOST: usize = 4_096;
 
-/// Sessions that were noted. Clones share them.
+/// Sessions whose use was recorded. Clones share them.
 #[derive(Clone, Default)]
 pub struct TouchedSessions(Arc<Mutex<HashMap<SessionId, Instant>>>);
 
 impl TouchedSessions {
-    /// Reports whether the use of this session has to be noted now.
+    /// Reports whether the use of this session must be recorded now.
     pub(super) fn is_due(&self, id: &SessionId) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_is_noted_once_a_second() {
+    async fn the_use_of_a_session_is_recorded_once_a_second() {
         let touched = TouchedSessions::default();
         let id = SessionId::new("a");
         assert!(touched.is_due(&id) && touched.is_due(&SessionId::new("b")));

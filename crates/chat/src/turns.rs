@@ -38,7 +38,7 @@ use super::{ChatError, ChatService, budget};
 /// Inputs of a turn.
 struct TurnInputs {
     session: ChatSession,
-    /// Messages that were read from the store, oldest first.
+    /// Messages read from the store, oldest first.
     before: Vec<KeptMessage>,
     state: Map<String, Value>,
     state_tools: Option<StateTools>,
@@ -52,13 +52,13 @@ pub struct RequestOptions {
     pub key: Option<RequestKey>,
     /// Channel for the streamed answer.
     pub out: Option<mpsc::Sender<ChatPiece>>,
-    /// Receives the id of the turn, which is that of its trace, once one has begun.
+    /// Receives the id of the turn, which is also its trace id, once a turn has started.
     pub turn_id: Arc<OnceLock<Uuid>>,
 }
 
-/// Stored knowledge about a request.
+/// Stored record of a request.
 enum StoredRequest {
-    /// Unknown request.
+    /// No record.
     Not,
     /// The request called tools, and has no answer, or none yet.
     Begun,
@@ -78,7 +78,7 @@ impl ChatService {
     /// and the request has no idempotency key. Otherwise the work runs to its end and is stored.
     ///
     /// # Errors
-    /// See [`ChatError`]. Nothing of the turn is stored then.
+    /// See [`ChatError`]. Then nothing of the turn is stored.
     pub async fn chat(
         &self,
         id: &SessionId,
@@ -100,8 +100,8 @@ impl ChatService {
         let service = self.clone();
         let work = async move {
             let _permit = permit;
-            // The work and `may_be_dropped` share a task: after the check that nothing has begun, nothing can begin
-            // before the work is dropped.
+            // The work and `may_be_dropped` share a task: after the check that the message is not
+            // marked as begun, it cannot be marked before the work is dropped.
             tokio::select! {
                 biased;
                 () = pending.running.may_be_dropped() => Err(ChatError::GoingAway),
@@ -119,8 +119,8 @@ impl ChatService {
     /// Waits for the session's lock, and answers.
     async fn answer_locked(&self, pending: &PendingMessage) -> Result<ChatResponse, ChatError> {
         let PendingMessage { id, options, .. } = pending;
-        // The first look comes before the lock: a repeated request gets its stored answer while another message is
-        // answered.
+        // The first look-up comes before the lock: a repeated request gets its stored answer while
+        // another message is in progress.
         self.active(id).await?;
         if let StoredRequest::Answered(answered) = self.known(id, options).await? {
             return Ok(*answered);
@@ -136,8 +136,8 @@ impl ChatService {
             }
             StoredRequest::Not => {}
         }
-        // The session is read with each message, under the lock: another instance may have answered the one before.
-        // Decision 0039.
+        // The session is read for each message, under the lock: another instance may have answered
+        // the previous one. Decision 0039.
         let inputs = self.inputs(self.active(id).await?, options.out.clone()).await?;
         let request_record = RequestRecord {
             store: &*self.store,
@@ -150,8 +150,8 @@ impl ChatService {
         if matches!(answered, Err(ChatError::Overtaken)) {
             self.observe_fences().await;
         }
-        // The lock is still held: a call that goes on may change the state which the next message reads. What this
-        // request has changed is known only when all have ended.
+        // The lock is still held: a running call may change the state that the next message reads.
+        // The changes of this request are complete only when all calls have ended.
         if let Some(state_tools) = &inputs.state_tools {
             state_tools.settled().await;
         }
@@ -186,8 +186,8 @@ impl ChatService {
             why = pending.running.must_end(lock, self.settings.get().turn_limit) => why,
             answered = &mut answering => return answered,
         };
-        // The work is cut and awaited, not dropped: a turn that is being stored is stored whole, and is then the
-        // answer.
+        // The work is cut and awaited, not dropped: a turn that is being stored is stored
+        // completely, and is then the answer.
         turn.cut();
         match answering.await {
             Err(ChatError::GoingAway) => Err(why),
@@ -201,8 +201,8 @@ impl ChatService {
         lock.ok_or(ChatError::Busy)
     }
 
-    /// Makes fences of later locks greater than all stored ones. Needed at the start, and where the
-    /// store refuses a fence: the clock may have been set back since.
+    /// Makes fences of later locks greater than all stored ones. Needed at the start, and after the
+    /// store has refused a fence: the clock may have been set back since.
     pub async fn observe_fences(&self) {
         match self.store.last_fence().await {
             Ok(fence) => self.locks.observe(fence),
@@ -210,7 +210,7 @@ impl ChatService {
         }
     }
 
-    /// Handles a refusal by the store, which knows a greater fence.
+    /// Handles a refusal by the store, which holds a greater fence.
     pub(super) async fn overtaken(&self) -> ChatError {
         self.observe_fences().await;
         ChatError::Overtaken
@@ -358,7 +358,8 @@ impl ChatService {
         };
         let ChatOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
         let failure = match (refused, outcome) {
-            // The refusal comes first: the error of the rounds says that calls were not made, but not why.
+            // The refusal takes precedence: the error of the rounds says that calls were not made,
+            // but not why.
             (Some(error), _) => Some((Outcome::Interrupted, error)),
             _ if !turn.is_live() => Some((Outcome::Interrupted, ChatError::GoingAway)),
             (None, Err(TurnError::LimitReached(reached))) => {
@@ -380,12 +381,13 @@ impl ChatService {
         let response = self.response(inputs, content, usage).await;
         let fence = request_record.fence;
         if let Err(error) = self.keep(inputs, pending, fence, &record, &response).await {
-            // Who asked gets an error, so trace, metrics and history must not say that it was answered.
+            // The client gets an error, so trace, metrics and history must not record an answer.
             turn.trace().finish(Outcome::Failed);
             return Err(error);
         }
         turn.record(&record);
-        // A question in a turn that is not stored counts as not asked, so the call is held behind `keep`.
+        // If the turn is not stored, its question counts as not asked, so the call is held after
+        // `keep`.
         if let Some(held) = inputs.toolbox.take_held() {
             self.held.put(&inputs.session.id, held);
         }
@@ -467,24 +469,24 @@ impl ChatService {
             at,
             event: Some(event(id, "chat.answered", told)),
         };
-        // A stored turn is answered, therefore it is not dropped from here on.
+        // A stored turn is answered, so it is not dropped after this.
         pending.running.mark_begun();
         check_stored(self.store.keep_turn(&turn).await?)?;
-        // Events are published from the store: what an instance leaves there when it dies, another one publishes.
-        // Decision 0057.
+        // Events are published from the store: those that an instance leaves when it dies are
+        // published by another one. Decision 0057.
         self.publish_pending(id).await;
         Ok(())
     }
 }
 
-/// Returns everything that was said in a turn, in order. An application reads all of it.
+/// Returns all messages of a turn, in order. An application reads all of them.
 fn messages_of(record: &TurnRecord) -> Vec<ChatMessage> {
     let mut memory = Memory::new(usize::MAX, Vec::new());
     memory.commit(record, PlayedBack::ALL);
     memory.messages().to_vec()
 }
 
-/// Returns whose turn it is in a fight, if there is one.
+/// Returns the current turn in a fight, if there is one.
 fn turn_info(state: &Map<String, Value>) -> Option<TurnInfo> {
     let combat = state.get("combat")?;
     let active = combat.get("active")?.as_bool()?;

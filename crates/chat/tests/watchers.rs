@@ -1,5 +1,5 @@
-//! Watchers of chat sessions in virtual time: pings, silence, lanes that end. Not for the messages
-//! row by row, which need no clock.
+//! Watchers of chat sessions in virtual time: pings, silence, closed lanes. Not for the content of
+//! the messages, which needs no clock.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Longest wait for anything, in virtual time.
+/// Maximum wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 struct Watched {
@@ -59,7 +59,7 @@ impl Watched {
         Self { socket, events: Some(sender), slots, process }
     }
 
-    /// The next message by its name, an event by its type, and when it came.
+    /// Returns the name of the next message, or the type of an event, with its time in seconds.
     async fn next(&mut self) -> (String, u64) {
         let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("a message");
         let name = match &down.what {
@@ -71,7 +71,7 @@ impl Watched {
 }
 
 #[actix::test]
-async fn what_was_missed_comes_before_what_happens_now() {
+async fn missed_events_precede_new_ones() {
     tokio::time::pause();
     let mut watched = Watched::open(true, vec![event("a.1"), event("b.1"), event("a.2")]);
     watched.events.as_ref().unwrap().send(event("a.3")).await.unwrap();
@@ -81,18 +81,18 @@ async fn what_was_missed_comes_before_what_happens_now() {
 }
 
 #[actix::test]
-async fn who_falls_silent_is_gone_after_a_minute_and_gives_up_the_slot() {
+async fn a_silent_watcher_is_closed_after_a_minute_and_releases_its_slot() {
     tokio::time::pause();
     let mut watched = Watched::open(false, Vec::new());
     assert_eq!(watched.next().await.0, "connected");
     assert_eq!(watched.next().await, ("closed 1000".into(), 60));
     assert_eq!(watched.next().await.0, "gone");
     assert_eq!(watched.slots.in_use(), 0);
-    assert!(watched.events.unwrap().is_closed(), "nobody waits for it");
+    assert!(watched.events.unwrap().is_closed(), "publishing does not wait for it");
 }
 
 #[actix::test]
-async fn who_answers_pings_stays() {
+async fn a_watcher_that_answers_pings_stays_connected() {
     tokio::time::pause();
     let mut watched = Watched::open(true, Vec::new());
     watched.next().await;
@@ -103,7 +103,7 @@ async fn who_answers_pings_stays() {
 }
 
 #[actix::test]
-async fn who_is_too_slow_is_told_what_came_before_and_closed() {
+async fn a_slow_watcher_gets_the_queued_events_and_is_closed() {
     tokio::time::pause();
     let mut watched = Watched::open(true, Vec::new());
     let events = watched.events.take().unwrap();
@@ -117,7 +117,7 @@ async fn who_is_too_slow_is_told_what_came_before_and_closed() {
 }
 
 #[actix::test]
-async fn the_end_of_the_server_is_told() {
+async fn the_end_of_the_server_is_announced() {
     tokio::time::pause();
     let mut watched = Watched::open(true, Vec::new());
     watched.next().await;
@@ -126,7 +126,7 @@ async fn the_end_of_the_server_is_told() {
 }
 
 #[actix::test]
-async fn who_only_talks_nonsense_is_closed() {
+async fn a_watcher_with_only_invalid_messages_is_closed() {
     tokio::time::pause();
     let mut watched = Watched::open(true, Vec::new());
     watched.next().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::shared::{RedisUnavailable, Shared, millis};
 
-/// Longest text that is stored, in bytes.
+/// Maximum length of a stored text, in bytes.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Texts that all instances share. Clones share one cache.
@@ -25,7 +25,7 @@ impl SharedCache {
         self.shared.key(&format!("{}:{digits}", self.name))
     }
 
-    /// Returns the text under this key, if there is one.
+    /// Returns the text under this key, if any.
     pub async fn get(&self, key: &[u8]) -> Option<String> {
         let key = self.key(key);
         let got: Result<Option<String>, RedisUnavailable> = self

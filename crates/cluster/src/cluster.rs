@@ -1,5 +1,5 @@
-//! Entry point of the cluster: combines all that an instance does together with other instances.
-//! Without a configured Redis, the instance works alone. Not for the details of each part.
+//! Entry point of the cluster: combines all functions that involve other instances. Without a
+//! configured Redis, the instance works alone. Not for the details of each part.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -29,9 +29,9 @@ const REPLACED: &str = "replaced";
 /// Answers to an order.
 const ACCEPTED: &str = "accepted";
 const AWAY: &str = "away";
-/// Name of a device's answer to an order that has one.
+/// Name of a device's answer, for orders that have one.
 const ANSWER: &str = "answer";
-/// Longest wait for another instance to carry out an order.
+/// Maximum wait for another instance to execute an order.
 const ORDER_WITHIN: Duration = Duration::from_secs(3);
 /// Capacity of the queue of instances whose tool clients have changed.
 const CHANGES: usize = 256;
@@ -45,7 +45,7 @@ pub struct ClusterError(#[source] redis::RedisError);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RedisState {
-    /// Redis answers.
+    /// Redis responds.
     Ok,
     /// Redis is lost. This instance works alone.
     Lost,
@@ -69,8 +69,8 @@ struct Joined {
     changed: Arc<Mutex<Option<mpsc::Receiver<String>>>>,
 }
 
-/// Function that carries out an order for a device of this instance, requested by another instance. Returns the device's
-/// answer, `null` for none.
+/// Handler that executes an order for a device of this instance, requested by another instance.
+/// Returns the device's answer, `null` for none.
 pub type OrderHandler =
     Arc<dyn Fn(DeviceId, Value) -> BoxFuture<'static, Result<Value, Unreachable>> + Send + Sync>;
 
@@ -79,7 +79,7 @@ impl Cluster {
     /// connects in the background.
     ///
     /// # Errors
-    /// The address cannot be parsed.
+    /// Fails if the address cannot be parsed.
     pub fn start(config: &RedisConfig, process: &CancellationToken) -> Result<Self, ClusterError> {
         if config.url.is_empty() {
             return Ok(Self::alone());
@@ -87,11 +87,10 @@ impl Cluster {
         Self::join(config, None, process)
     }
 
-    /// Does the same as [`Cluster::start`] over streams that `open_stream` opens, in place of the
-    /// network.
+    /// Does the same as [`Cluster::start`] over streams from `open_stream`, instead of the network.
     ///
     /// # Errors
-    /// The address cannot be parsed.
+    /// Fails if the address cannot be parsed.
     pub fn start_over(
         config: &RedisConfig,
         open_stream: OpenStream,
@@ -110,7 +109,7 @@ impl Cluster {
         let rpc = Rpc::new(shared.clone());
         let (sender, changed) = mpsc::channel(CHANGES);
         let tool_clients: Subscriber = Box::new(move |instance| {
-            // The next heartbeat notices a change that is dropped here.
+            // If the queue is full, the next heartbeat notices the change.
             sender.try_send(instance).unwrap_or_default();
         });
         let tool_clients = (shared.key("guests"), tool_clients);
@@ -122,8 +121,8 @@ impl Cluster {
         Ok(Self { joined, events: Arc::new(events), locks: Arc::new(locks) })
     }
 
-    /// Announces these devices and tool clients to the other instances from now on, and accepts
-    /// orders and calls for them. To be called once.
+    /// Announces these devices and tool clients to the other instances, and accepts orders and
+    /// calls for them. To be called once.
     pub fn announce(
         &self,
         devices: Arc<dyn Devices>,
@@ -165,11 +164,12 @@ impl Cluster {
         }
     }
 
-    /// Sends an order to a device that is connected to another instance. Returns the device's answer, `null` for none.
+    /// Sends an order to a device that is connected to another instance. Returns the device's
+    /// answer, `null` for none.
     ///
     /// # Errors
-    /// No such device is connected, or it accepts no order. An instance that does not answer in
-    /// time counts as busy.
+    /// Fails if no such device is connected, or it accepts no order. An instance that does not
+    /// answer in time counts as busy.
     pub async fn order(&self, device: &DeviceId, order: Value) -> Result<Value, Unreachable> {
         let joined = self.joined.as_ref().ok_or(Unreachable::NotConnected)?;
         let holder = joined.presence.instance_of(device).await.ok_or(Unreachable::NotConnected)?;
@@ -183,7 +183,7 @@ impl Cluster {
         }
     }
 
-    /// Builds an instance that works alone, without Redis.
+    /// Creates an instance that works alone, without Redis.
     pub fn alone() -> Self {
         Self { joined: None, events: Arc::new(LocalBus::new()), locks: Arc::new(LocalLocks::new()) }
     }

@@ -4,9 +4,9 @@
 //! - One task reads the streams and hands events to the watchers of this instance. The same task
 //!   starts new watches, to leave no gap between stored events and new ones.
 //! - While Redis is lost, events go to the watchers of this instance at once, and to the other
-//!   instances when Redis is back. Then two instances may have told their events in another order.
-//! - A Redis that comes back without its data is read from its beginning. What it lost before this
-//!   instance had read it, watchers do not hear of.
+//!   instances when Redis is back. Then the order of events may differ between instances.
+//! - If Redis comes back without its data, its streams are read from their start. Watchers miss the
+//!   events that Redis lost before this instance had read them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -28,22 +28,26 @@ use tokio::time::Instant;
 use super::local::LocalBus;
 use super::shared::{RedisUnavailable, Shared, Subscriber};
 
-/// Most events of one session that are read at once: 2 MiB of the largest. Fewer than fit into a watcher's queue.
+/// Maximum number of events of one session that are read at once: 2 MiB of the largest. Fewer than
+/// fit into a watcher's queue.
 const READ_AT_ONCE: usize = 32;
-/// Bytes of a stream whose events are all of one size. Those of several sizes take a few times as many.
+/// Bytes of a stream whose events all have the same size. Streams with mixed sizes take a few times
+/// as many.
 const STREAM_BYTES: usize = 4 * KEPT_EVENT_BYTES;
-/// Fewest events that a stream keeps, however large they are: those that are sent at once are read before they are dropped.
+/// Minimum number of events in a stream, however large they are: events that are sent together are
+/// read before they are dropped.
 const FEWEST_IN_STREAM: usize = 2 * SENT_AT_ONCE;
-/// Most sessions that are read at once.
+/// Maximum number of sessions that are read at once.
 const SESSIONS_AT_ONCE: usize = 32;
-/// Most events that wait for a lost Redis. Beyond, the oldest reach this instance only.
+/// Maximum number of events that wait for a lost Redis. Above it, the oldest reach this instance
+/// only.
 const MAX_UNSENT: usize = 10_000;
 const MAX_UNSENT_BYTES: usize = 16 << 20;
-/// Most waiting events that are sent at once.
+/// Maximum number of waiting events that are sent at once.
 const SENT_AT_ONCE: usize = 100;
-/// Most sessions whose streams are compared at once, after Redis was lost.
+/// Maximum number of sessions whose streams are compared at once, after Redis was lost.
 const COMPARED_AT_ONCE: usize = 1_000;
-/// Capacity of the queue of requests to watch. Beyond, they wait.
+/// Capacity of the queue of requests to watch. Further requests wait.
 const WATCHES: usize = 64;
 /// Interval of the clean-up of sessions without watchers.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(1);
@@ -68,8 +72,8 @@ struct Inner {
 struct Announced {
     /// Sessions with events that are not read yet.
     sessions: HashSet<SessionId>,
-    /// Sessions whose watches are starting: their streams are being read, and what is announced
-    /// meanwhile may come too late for that.
+    /// Sessions whose watches are starting: their streams are being read, and events announced
+    /// meanwhile may be too late for that.
     starting: HashSet<SessionId>,
 }
 
@@ -159,7 +163,7 @@ impl RedisBus {
     }
 
     async fn publish_or_queue(&self, event: Event) -> Result<Published, BoxError> {
-        // Events that wait go first, to keep the order.
+        // Waiting events go first, to preserve the order.
         if self.unsent().is_empty() {
             let mut pipe = redis::pipe();
             self.add(&mut pipe, &event)?;
@@ -209,27 +213,27 @@ impl EventBus for RedisBus {
 /// Reader of the streams of the sessions that this instance watches.
 struct Reader {
     bus: RedisBus,
-    /// Last entry that was read of each session's stream.
+    /// Last entry that was read from each session's stream.
     read_to: HashMap<SessionId, ReadTo>,
-    /// Redis was lost, or not yet there: its streams may be others since.
+    /// Redis was lost, or not yet connected: its streams may have changed since.
     was_lost: bool,
-    /// Name of Redis's data when it was last there.
+    /// Identifier of Redis's data at the last connection.
     data: Option<String>,
 }
 
-/// Place in a stream.
+/// Position in a stream.
 #[derive(Debug, Clone, Copy)]
 struct ReadTo {
     id: EntryId,
-    /// When the clock of this instance was taken for an entry, because Redis was lost.
+    /// Time when the clock of this instance was used as an entry id, because Redis was lost.
     guessed: Option<Instant>,
 }
 
 impl ReadTo {
-    /// Compares it with the last entry of its stream, at this time by the clock of Redis.
+    /// Corrects the position by the last entry of its stream and the current time of Redis's clock.
     fn compare(&mut self, last: EntryId, now: Duration) {
         if let Some(guessed) = self.guessed {
-            // The clock of Redis may differ from ours, and either may have been set since.
+            // Redis's clock may differ from this instance's, and either may have been set since.
             let then = now.saturating_sub(guessed.elapsed()).as_millis();
             let then = EntryId(u64::try_from(then).unwrap_or(u64::MAX), 0);
             self.id = self.id.min(then).min(last);
@@ -286,7 +290,8 @@ impl Reader {
                 self.was_lost = self.compare().await.is_err();
             }
             self.read(&watches).await;
-            // Watches begin between two reads: there is no gap between what was missed and what comes. Decision 0041.
+            // Watches start between two reads, so that there is no gap between missed and new
+            // events. Decision 0041.
             for Wanted { session, after, reply } in watches {
                 let watch = self.bus.0.mirror.watch_now(&session, after.as_deref());
                 // Fails if the caller stopped waiting: then there is no watcher.
@@ -296,7 +301,7 @@ impl Reader {
         }
     }
 
-    /// Drops the events of sessions that nobody watches any more.
+    /// Drops the events of sessions without watchers.
     fn forget(&mut self) {
         let mirror = &self.bus.0.mirror;
         self.read_to.retain(|session, _| {
@@ -311,9 +316,9 @@ impl Reader {
         sessions.retain(|session| starting.contains(session) || mirror.is_watched(session));
     }
 
-    /// Compares Redis with what was read before it was lost. What has lost its data, or the end of a
-    /// stream, is read from its beginning: its new entries may be older than what was read, by a
-    /// clock that was set back.
+    /// Compares Redis with the positions from before it was lost. If Redis has lost its data, or
+    /// the end of a stream, the stream is read from its start: by a clock that was set back, its
+    /// new entries may have lower ids than the entries already read.
     async fn compare(&mut self) -> Result<(), RedisUnavailable> {
         let name = uuid::Uuid::new_v4().to_string();
         let key = self.bus.0.shared.key("data");
@@ -359,7 +364,7 @@ impl Reader {
                 return;
             }
             let mut unsent = self.bus.unsent();
-            // Some may have been dropped meanwhile from a full queue: the oldest.
+            // The oldest may have been dropped from a full queue meanwhile.
             while unsent.front().is_some_and(|event| first.iter().any(|sent| sent.id == event.id)) {
                 unsent.pop_front();
             }
@@ -428,8 +433,8 @@ impl Reader {
         Ok(ranges)
     }
 
-    /// Completes the last entries of a stream, which are in reverse order, with those before them until they have the
-    /// bytes that are kept, and puts them in order.
+    /// Completes the last entries of a stream, which are in reverse order, with earlier ones up to
+    /// the size of stored events, and reverses them.
     async fn read_earlier(
         &self,
         session: &SessionId,
@@ -477,7 +482,7 @@ impl Reader {
     }
 
     /// Postpones the reading of sessions until Redis is back. A watch that starts meanwhile gets
-    /// the events that other instances publish from now on.
+    /// the events that other instances publish after this time.
     fn read_later(&mut self, sessions: Vec<SessionId>) {
         let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
         let now = ReadTo { id: EntryId(now, 0), guessed: Some(Instant::now()) };
@@ -500,11 +505,11 @@ mod tests {
     use super::*;
 
     const HOUR_MS: u64 = 3_600_000;
-    /// When a watch began by the clock of this instance, in milliseconds since 1970.
+    /// Start of a watch by the clock of this instance, in milliseconds since 1970.
     const BEGAN: u64 = 1_000 * HOUR_MS;
 
-    /// Returns from where on Redis is read 9 s after a watch began without it, if its clock shows this time and its
-    /// last entry is that.
+    /// Returns the position in Redis 9 s after a watch started without it, given the time of its
+    /// clock and its last entry.
     async fn read_from(redis_ms: u64, last: u64) -> EntryId {
         let mut read = ReadTo { id: EntryId(BEGAN, 0), guessed: Some(Instant::now()) };
         tokio::time::advance(Duration::from_secs(9)).await;
@@ -513,16 +518,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_told_since_a_watch_began_without_redis_is_read_whatever_the_clocks_show() {
+    async fn events_since_the_start_of_a_watch_without_redis_are_read_despite_clock_differences() {
         let now = BEGAN + 9_000;
         for (redis_ms, last, expected) in [
-            // Both clocks agree: all since the watch began.
+            // Both clocks agree: all events since the watch started.
             (now, now - 5, BEGAN),
-            // That of Redis is behind, or was set back with ours: an entry of 5 s ago is new.
+            // Redis's clock is behind, or was set back with this instance's: an entry 5 s old is
+            // new.
             (now - HOUR_MS, now - HOUR_MS - 5_000, BEGAN - HOUR_MS),
-            // It is ahead, or was set forward with ours: an entry of before that is new.
+            // Redis's clock is ahead, or was set forward with this instance's: an entry from before
+            // that is new.
             (now + HOUR_MS, BEGAN + 1_000, BEGAN),
-            // Nothing is new.
+            // No event is new.
             (now, BEGAN - 7, BEGAN - 7),
         ] {
             assert_eq!(read_from(redis_ms, last).await, EntryId(expected, 0), "{redis_ms} {last}");
@@ -530,7 +537,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_ends_before_what_was_read_is_read_from_its_beginning() {
+    async fn a_stream_that_ends_before_the_read_position_is_read_from_its_start() {
         for (last, expected) in [(5, EntryId(5, 3)), (6, EntryId(5, 3)), (4, EntryId::FIRST)] {
             let mut read = ReadTo { id: EntryId(5, 3), guessed: None };
             read.compare(EntryId(last, 3), Duration::ZERO);

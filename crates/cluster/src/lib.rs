@@ -3,7 +3,7 @@
 //! of an event, nor for the content of a call.
 //!
 //! Reading order: [`Cluster`], which combines the rest; `shared`, the connection to Redis and its
-//! state; `events`; `locks`; `rpc`; `presence`, which instance has which devices;
+//! state; `events`; `locks`; `rpc`; `presence`, the location of devices by instance;
 //! `remote_tool_clients`, tool clients of other instances; `limit` and `cache`. `local` has the
 //! events and locks of a single instance, `rate_limit` its rate limit.
 

@@ -38,13 +38,13 @@ pub(super) struct SharedLimit {
 }
 
 impl SharedLimit {
-    /// Builds a limit of `per_minute` requests a minute, and as many at once.
+    /// Creates a limit of `per_minute` requests per minute, with bursts of the same size.
     pub(super) fn new(shared: Shared, name: &'static str, per_minute: NonZeroU32) -> Self {
         Self { shared, name, per_minute, alone: LocalLimit::new(per_minute) }
     }
 
     async fn take_shared(&self, client: &str) -> Result<Duration, RedisUnavailable> {
-        // Hashed, since the name of a client has no bound on its length.
+        // Hashed, because the length of a client's name is not bounded.
         let key = self.shared.key(&format!("limit:{}:{:x}", self.name, Sha256::digest(client)));
         let every = 60_000_000 / self.per_minute.get();
         let taken: String = self

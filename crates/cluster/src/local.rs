@@ -19,15 +19,15 @@ use tokio_util::sync::CancellationToken;
 
 /// Queue of events to one watcher. A watcher whose queue is full is disconnected.
 const LANE: usize = 256;
-/// Most bytes of the events that wait for one watcher, unless it is a single event.
+/// Maximum size of the events that wait for one watcher, in bytes, unless it is a single event.
 const LANE_BYTES: usize = 512 << 10;
-/// Most bytes of the kept events of all sessions. Beyond, sessions are dropped as beyond
-/// [`MAX_TOPICS`].
+/// Maximum size of the stored events of all sessions, in bytes. Above it, sessions are dropped as
+/// above [`MAX_TOPICS`].
 const MAX_KEPT_BYTES: usize = 32 << 20;
-/// Shortest interval between two searches for sessions whose events are too old.
+/// Minimum interval between two searches for sessions with expired events.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(60);
-/// Most sessions whose events are stored. Beyond, the sessions without watchers that had no event
-/// for the longest time are dropped.
+/// Maximum number of sessions with stored events. Above it, the sessions without watchers that had
+/// no event for the longest time are dropped.
 const MAX_TOPICS: usize = 10_000;
 /// Bounds of the random step between two fences, in microseconds.
 const SHORTEST_STEP: i64 = 1 << 6;
@@ -37,7 +37,7 @@ const LONGEST_STEP: i64 = 1 << 16;
 #[derive(Default)]
 struct Topic {
     kept: VecDeque<Event>,
-    /// Bytes of `kept`.
+    /// Size of `kept`, in bytes.
     kept_bytes: usize,
     watchers: Vec<Watcher>,
     /// Time of the last event, to find inactive sessions.
@@ -47,7 +47,8 @@ struct Topic {
 /// Queue of events to one watcher.
 struct Watcher {
     queue: mpsc::Sender<Event>,
-    /// Bytes of the last events that were sent; those of the events that wait are the last of them.
+    /// Sizes of the last events that were sent, in bytes; the last of them belong to the waiting
+    /// events.
     sent: VecDeque<usize>,
 }
 
@@ -55,7 +56,7 @@ struct Watcher {
 #[derive(Default)]
 struct Topics {
     of: HashMap<SessionId, Topic>,
-    /// Bytes of all kept events.
+    /// Size of all stored events, in bytes.
     kept_bytes: usize,
     cleaned_up: Option<Instant>,
 }
@@ -123,7 +124,7 @@ impl LocalBus {
 }
 
 impl Topics {
-    /// Changes what is stored of a session, and makes room for it where there is too much.
+    /// Changes the stored data of a session, and makes room for it if there is too much.
     fn change<T>(&mut self, session: &SessionId, change: impl FnOnce(&mut Topic) -> T) -> T {
         self.clean_up();
         if self.of.len() >= MAX_TOPICS && !self.of.contains_key(session) {
@@ -145,7 +146,7 @@ impl Topics {
         }
     }
 
-    /// Drops the events that are too old, with their sessions unless these are watched.
+    /// Drops expired events, and their sessions unless these are watched.
     fn clean_up(&mut self) {
         let now = Instant::now();
         if self.cleaned_up.is_some_and(|then| now - then < CLEAN_UP_EVERY) {
@@ -164,7 +165,7 @@ impl Topics {
     }
 
     /// Drops a tenth of the sessions without watchers: those without an event for the longest time.
-    /// Leaves `used` alone, which may be about to be watched. Returns false if there is none.
+    /// Does not touch `used`, which may be about to be watched. Returns false if there are none.
     fn evict_quiet(&mut self, used: &SessionId) -> bool {
         let oldest = self.oldest(used, Topic::is_quiet);
         for id in &oldest {
@@ -173,7 +174,8 @@ impl Topics {
         !oldest.is_empty()
     }
 
-    /// Drops the kept events of a tenth of the watched sessions but `used`. Returns false if there are none.
+    /// Drops the stored events of a tenth of the watched sessions, except `used`. Returns false if
+    /// there are none.
     fn evict_kept(&mut self, used: &SessionId) -> bool {
         let oldest = self.oldest(used, |topic| topic.kept_bytes > 0);
         for id in &oldest {
@@ -185,8 +187,8 @@ impl Topics {
         !oldest.is_empty()
     }
 
-    /// Returns a tenth of the sessions but `used` for which `is_wanted`: those without an event for
-    /// the longest time.
+    /// Returns a tenth of the sessions, except `used`, for which `is_wanted` is true: those without
+    /// an event for the longest time.
     fn oldest(&self, used: &SessionId, is_wanted: impl Fn(&Topic) -> bool) -> Vec<SessionId> {
         let wanted = self.of.iter().filter(|(id, topic)| *id != used && is_wanted(topic));
         let mut ages: Vec<_> = wanted.map(|(id, topic)| (topic.last_event, id.clone())).collect();
@@ -197,7 +199,7 @@ impl Topics {
 }
 
 impl Topic {
-    /// Returns true if nobody watches the session.
+    /// Returns true if the session has no watchers.
     fn is_quiet(&self) -> bool {
         self.watchers.iter().all(|watcher| watcher.queue.is_closed())
     }
@@ -209,8 +211,8 @@ impl Topic {
         self.keep(event);
     }
 
-    /// Stores an event, and drops the oldest beyond the bounds. The last one stays: by it, one that is
-    /// published again is known.
+    /// Stores an event, and drops the oldest ones above the limits. The last one stays, to
+    /// recognise an event that is published again.
     fn keep(&mut self, event: Event) {
         self.kept_bytes += event.bytes();
         self.kept.push_back(event);
@@ -309,8 +311,8 @@ impl LocalLocks {
     }
 }
 
-/// Returns a fence greater than any before, also in an earlier run of the process: microseconds
-/// since 1970, by the clock where that is greater.
+/// Returns a fence greater than all before, including those of an earlier run of the process:
+/// microseconds since 1970, by the clock if that is greater.
 fn next_fence(last: &AtomicI64) -> i64 {
     let now = Timestamp::now().as_microsecond();
     let random = getrandom::u32().unwrap_or_default();
@@ -319,9 +321,10 @@ fn next_fence(last: &AtomicI64) -> i64 {
     next(before.unwrap_or_default())
 }
 
-/// Where the clock is behind the last fence, the step from it is random: two instances that know the
-/// same fence must not issue the same next one. It is short where little is missing, so that many
-/// locks at once do not run ahead of the clock, and of what the next run of the process would issue.
+/// If the clock is behind the last fence, the step from it is random: two instances with the same
+/// last fence must not issue the same next one. The step is short if the difference is small, so
+/// that many concurrent locks do not run ahead of the clock, and of the fences of the next run of
+/// the process.
 fn fence_after(last: i64, now: i64, random: u32) -> i64 {
     if now > last {
         return now;
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_is_told_what_was_missed() {
+    fn a_returning_watcher_gets_the_missed_events() {
         let bus = LocalBus::new();
         let session = SessionId::new("s");
         for n in 0..KEPT_EVENTS + 3 {
@@ -394,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_watcher_is_let_go_and_others_are_not() {
+    fn only_a_slow_watcher_is_disconnected() {
         let bus = LocalBus::new();
         let session = SessionId::new("s");
         let mut slow = bus.watch_now(&session, None).events;
@@ -404,14 +407,14 @@ mod tests {
             assert_eq!(quick.try_recv().unwrap().id, n.to_string());
         }
         for n in 0..LANE {
-            assert_eq!(slow.try_recv().unwrap().id, n.to_string(), "nothing in between is missing");
+            assert_eq!(slow.try_recv().unwrap().id, n.to_string(), "no event is missing");
         }
         assert_eq!(slow.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
         assert_eq!(quick.try_recv(), Err(mpsc::error::TryRecvError::Empty));
     }
 
     #[test]
-    fn quiet_sessions_are_forgotten_before_watched_ones() {
+    fn quiet_sessions_are_dropped_before_watched_ones() {
         let bus = LocalBus::new();
         let _watched = bus.watch_now(&SessionId::new("0"), None);
         for n in 0..MAX_TOPICS + 1 {
@@ -428,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_events_of_a_session_have_a_bound_in_bytes() {
+    fn stored_events_of_a_session_are_bounded_in_bytes() {
         let bus = LocalBus::new();
         let session = SessionId::new("s");
         for n in 0..100 {
@@ -449,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_events_of_all_sessions_have_a_bound_in_bytes() {
+    fn stored_events_of_all_sessions_are_bounded_in_bytes() {
         let bus = LocalBus::new();
         let sessions = 2 * MAX_KEPT_BYTES / KEPT_EVENT_BYTES;
         let _watches: Vec<Watch> = (0..sessions / 2)
@@ -461,19 +464,19 @@ mod tests {
             let kept: usize = topics.of.values().map(|topic| topic.kept_bytes).sum();
             assert!(kept <= MAX_KEPT_BYTES && kept == topics.kept_bytes, "{n}: {kept}");
         }
-        // What is loaded to be watched stays until it is.
+        // Events loaded for a watch stay until it starts.
         let loaded = (0..9).map(|n| large("loaded", n, KEPT_EVENT_BYTES / 10)).collect();
         bus.load(&SessionId::new("loaded"), loaded);
         assert_eq!(bus.watch_now(&SessionId::new("loaded"), Some("7")).missed.len(), 1);
         let first = bus.watch_now(&SessionId::new("0"), Some("unknown"));
-        assert_eq!(ids(&first.missed), [0], "sessions that nobody watches go first");
+        assert_eq!(ids(&first.missed), [0], "sessions without watchers are dropped first");
         let last = (sessions - 1).to_string();
         let last = bus.watch_now(&SessionId::new(last), Some("unknown"));
         assert_eq!(last.missed.len(), 1);
     }
 
     #[test]
-    fn events_that_wait_for_a_watcher_have_a_bound_in_bytes() {
+    fn waiting_events_of_a_watcher_are_bounded_in_bytes() {
         let bus = LocalBus::new();
         let mut watch = bus.watch_now(&SessionId::new("s"), None);
         for n in 0..20 {
@@ -490,7 +493,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn kept_events_end_with_their_time_and_their_session() {
+    async fn stored_events_expire_and_end_with_their_session() {
         let bus = LocalBus::new();
         let missed = |name| bus.watch_now(&SessionId::new(name), Some("unknown")).missed.len();
         bus.publish_now(event("old", 1));
@@ -504,12 +507,12 @@ mod tests {
     }
 
     #[test]
-    fn fences_of_a_busy_server_stay_with_the_clock() {
+    fn fences_of_a_busy_server_stay_close_to_the_clock() {
         let mut dice = fastrand::Rng::with_seed(1);
         let mut now = 1 << 50;
         let mut last = 0;
         for _ in 0..100_000 {
-            // 5,000 locks a second in the mean, some of them within the same microsecond.
+            // 5,000 locks a second on average, some of them within the same microsecond.
             now += if dice.u8(..) < 64 { 0 } else { dice.i64(0..530) };
             let fence = fence_after(last, now, dice.u32(..));
             assert!(fence > last && fence < now + 1_000, "{} us ahead", fence - now);
@@ -518,12 +521,12 @@ mod tests {
         let behind = now - 3_600_000_000;
         let steps = (0..100).map(|_| fence_after(last, behind, dice.u32(..)) - last);
         let steps: HashSet<_> = steps.collect();
-        assert!(steps.len() > 95, "two instances with a clock set back hardly meet");
+        assert!(steps.len() > 95, "instances with a clock set back rarely collide");
         assert!(steps.iter().all(|step| (1..=LONGEST_STEP).contains(step)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_at_a_time_and_each_later_than_the_last() {
+    async fn locks_are_exclusive_with_increasing_fences() {
         let locks = LocalLocks::new();
         let wait = Duration::from_secs(1);
         let first = locks.lock("s", wait).await.unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! Locks across all instances: a key in Redis with an owner and a lease. Not for the work under a
 //! lock.
 //!
-//! - A lock is taken within this instance first. This way its own requests wait in order, and run
+//! - A lock is first taken within this instance. This way its own requests wait in order, and run
 //!   one at a time even while Redis is lost.
 //! - A lock stays held while Redis is lost. If another instance takes it meanwhile, that one has a
 //!   later fence, and the store refuses the earlier fence.
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::local::LocalLocks;
 use super::shared::{RedisUnavailable, Shared, millis};
 
-/// Lease of a lock: an instance that does not renew it for this long loses the lock.
+/// Lease of a lock: an instance that does not renew it in this time loses the lock.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
 /// Interval between renewals of a lease.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Renews the lease of a lock that this owner holds, or that nobody holds. Returns 1, else 0.
+/// Renews the lease of a lock that this owner holds, or that is free. Returns 1, else 0.
 static RENEW: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
@@ -70,7 +70,7 @@ impl RedisLocks {
         Self { shared, local: Arc::default() }
     }
 
-    /// Takes the lock in Redis and returns its fence; none if another instance holds it until
+    /// Takes the lock in Redis and returns its fence; `None` if another instance holds it until
     /// `until`.
     async fn take(&self, lease: &Lease, until: Instant) -> Result<Option<i64>, RedisUnavailable> {
         loop {
@@ -97,7 +97,7 @@ impl RedisLocks {
     }
 }
 
-/// Returns a random time within [`RETRY_MS`], to keep waiting instances from asking together.
+/// Returns a random time within [`RETRY_MS`], to spread the attempts of waiting instances.
 fn jitter() -> u64 {
     let from = RETRY_MS.start();
     let to = RETRY_MS.end();
@@ -194,8 +194,8 @@ impl Lease {
                 Ok(1) => since = asked,
                 Ok(_) => break,
                 Err(RedisUnavailable) if self.shared.is_up() && since.elapsed() >= LEASE => break,
-                // A lock is kept while Redis is lost: if another instance takes it, the store refuses this fence.
-                // Decision 0042.
+                // A lock stays held while Redis is lost: if another instance takes it, the store
+                // refuses this fence. Decision 0042.
                 Err(RedisUnavailable) => {}
             }
         }
@@ -203,7 +203,7 @@ impl Lease {
         self.lost.cancel();
     }
 
-    /// Releases the lock. While Redis is lost this is done later, and nobody waits for it.
+    /// Releases the lock. While Redis is lost this is done later, in the background.
     async fn free(self) {
         let up = self.shared.up();
         if self.try_free().await.is_err() {
@@ -219,7 +219,7 @@ impl Lease {
             .await
     }
 
-    /// Releases the lock when Redis is back, before others have waited for the end of its lease.
+    /// Releases the lock when Redis is back, before its lease expires for the waiting instances.
     async fn free_later(&self, mut up: watch::Receiver<bool>) {
         let until = Instant::now() + LEASE;
         while let Ok(Ok(())) = timeout_at(until, up.changed()).await {

@@ -1,6 +1,6 @@
 //! Presence: which instances are running, which devices are connected to each, and which tool
-//! clients each has. Redis stores it for as long as the instance sends heartbeats. Not for orders
-//! to devices nor calls of tools, which are RPC.
+//! clients each has. The entries in Redis expire unless the instance sends heartbeats. Not for
+//! orders to devices nor calls of tools, which are RPC.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -17,7 +17,7 @@ use super::shared::{PRESENCE_LEASE, RedisUnavailable, Shared, millis};
 
 /// Interval between heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
-/// Most devices that are registered at once.
+/// Maximum number of devices that are registered at once.
 const REGISTERED_AT_ONCE: usize = 64;
 
 /// ARGV: prefix, instance, lease in ms. Registers the instance and deletes expired ones. Returns
@@ -50,8 +50,8 @@ static HEARTBEAT: LazyLock<Script> = LazyLock::new(|| {
 
 /// ARGV: prefix, instance, lease, device, session, `come` or `back`. Registers a device. With
 /// `come`, a connection of that device at another instance receives `replaced`. With `back`, the
-/// device was registered here before and Redis lost it: if the device is at another instance by
-/// now, this instance receives `replaced`.
+/// device was registered here before and Redis lost it: if the device is now at another instance,
+/// this instance receives `replaced`.
 static REGISTER: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me, ttl, device, session = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -98,7 +98,7 @@ static FIND: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// ARGV: prefix, instance. Returns device and session in turn, for all other instances.
+/// ARGV: prefix, instance. Returns device and session alternately, for all other instances.
 static LIST: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local all = {}
@@ -113,7 +113,7 @@ static LIST: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// ARGV: prefix, instance. Removes the instance and all it has registered.
+/// ARGV: prefix, instance. Removes the instance and all its registrations.
 static WITHDRAW: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local p, me = ARGV[1], ARGV[2]
@@ -165,7 +165,7 @@ impl Presence {
         pairs.map(|two| (DeviceId::new(&*two[0]), SessionId::new(&*two[1]))).collect()
     }
 
-    /// Removes this instance and all it has registered.
+    /// Removes this instance and all its registrations.
     pub(super) async fn withdraw(&self) {
         let gone: Result<i64, RedisUnavailable> = self.run_script(&WITHDRAW, &[]).await;
         if gone.is_err() {

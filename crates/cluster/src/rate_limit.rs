@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 
-/// Most clients with a count of their own. Beyond, several clients share one count.
+/// Maximum number of clients with a separate count. Further clients share counts.
 const MAX_CLIENTS: usize = 100_000;
 /// Number of shared counts.
 const SHARED: u64 = 4_096;
@@ -22,7 +22,8 @@ pub trait RateLimit: Send + Sync {
     /// Takes one request of this client.
     ///
     /// # Errors
-    /// The client has used its limit. Returns the time after which it may ask again.
+    /// Returns the time after which the client may send its next request, if it has used up its
+    /// limit.
     fn take<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), Duration>>;
 }
 
@@ -35,7 +36,7 @@ pub struct LocalLimit {
 }
 
 impl LocalLimit {
-    /// Builds a limit of `per_minute` requests a minute, and as many at once.
+    /// Creates a limit of `per_minute` requests per minute, with bursts of the same size.
     pub fn new(per_minute: NonZeroU32) -> Self {
         Self {
             limiter: DefaultKeyedRateLimiter::dashmap(Quota::per_minute(per_minute)),
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_its_requests_at_once_and_then_waits() {
+    fn a_client_may_use_its_burst_and_then_waits() {
         let limit = LocalLimit::new(NonZeroU32::new(3).unwrap());
         for _ in 0..3 {
             assert_eq!(limit.check("a"), Ok(()));
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_itself_anew_each_time_shares_a_count_in_the_end() {
+    fn clients_with_ever_new_names_eventually_share_counts() {
         let limit = LocalLimit::new(NonZeroU32::new(1).unwrap());
         let refused = (0..MAX_CLIENTS + 20_000).filter(|n| limit.check(&n.to_string()).is_err());
         assert!(refused.count() > 10_000);

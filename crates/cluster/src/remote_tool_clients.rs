@@ -126,8 +126,8 @@ impl SharedToolClients {
         self.announced = sent.is_ok();
     }
 
-    /// Updates the cached lists: drops those of instances that are gone, reads those whose version
-    /// has changed. Announces the own list again if Redis has lost it.
+    /// Updates the cached lists: drops those of instances that are gone, reads those with a new
+    /// version. Announces this instance's list again if Redis has lost it.
     pub(super) async fn heartbeat(&mut self, others: &[(&str, &str)]) {
         if !self.announced || !self.is_announced().await {
             self.announce().await;
@@ -157,14 +157,14 @@ impl SharedToolClients {
         known.unwrap_or(true)
     }
 
-    /// Reads the list of another instance, which has announced a change.
+    /// Reads the list of another instance that has announced a change.
     pub(super) async fn list_changed(&mut self, other: &str) {
         if other != self.shared.instance() {
             self.read(other).await;
         }
     }
 
-    /// Drops the lists of all other instances: Redis is lost, and no instance can be reached.
+    /// Drops the lists of all other instances: Redis is lost, and no other instance can be reached.
     pub(super) fn clear_remote(&mut self) {
         self.others.clear();
         self.announced = false;
@@ -299,7 +299,7 @@ fn outcome_to_wire(result: Result<ToolOutput, ToolError>) -> RemoteOutcome {
     }
 }
 
-/// Returns the handler that calls tools of this instance for the others.
+/// Returns the handler for calls of this instance's tools by other instances.
 fn call_handler(tool_clients: Arc<dyn ToolClients>) -> RpcHandler {
     Arc::new(move |question| {
         let tool_clients = Arc::clone(&tool_clients);
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_became_of_a_call_is_the_same_at_the_other_end() {
+    fn outcomes_of_calls_survive_the_transport() {
         let image = ToolContent::Image { mime_type: "image/png".into(), base64: "AA==".into() };
         let both = vec![ToolContent::Text("words".into()), image];
         for result in [

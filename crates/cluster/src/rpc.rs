@@ -1,7 +1,7 @@
 //! Remote procedure calls between instances over Redis. Not for the content of a call.
 //!
-//! - A request gets one answer within its deadline, or none. Nothing is sent twice. A caller that
-//!   stops waiting cancels the request.
+//! - A request gets one answer within its deadline, or none. No request is sent twice. A caller
+//!   that stops waiting cancels the request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,13 +16,13 @@ use tokio::time::timeout;
 
 use super::shared::{RedisUnavailable, Shared, Subscriber, millis};
 
-/// Queue of messages to read. Beyond, the newest is dropped.
+/// Queue of messages to read. If it is full, new messages are dropped.
 const QUEUE: usize = 1_024;
-/// Most requests of other instances in progress. Beyond, the newest is dropped.
+/// Maximum number of requests of other instances in progress. Further requests are dropped.
 const MAX_IN_PROGRESS: usize = 512;
-/// Most own requests that wait for an answer.
+/// Maximum number of own requests that wait for an answer.
 const MAX_WAITING: usize = 4_096;
-/// Longest message, in bytes.
+/// Maximum length of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// Handler of one RPC method.
@@ -40,8 +40,8 @@ pub(super) enum NoAnswer {
     /// Redis is lost. The instance may have received the request.
     #[error("redis is lost")]
     Lost,
-    /// Too many requests wait. The request was not sent.
-    #[error("too many requests wait for an answer")]
+    /// Too many requests are waiting. The request was not sent.
+    #[error("too many requests are waiting for an answer")]
     Busy,
     /// The request or its answer is too long.
     #[error("the message is longer than {MAX_MESSAGE_BYTES} bytes")]
@@ -61,7 +61,7 @@ enum RpcMessage {
         body: Value,
         within_ms: u64,
     },
-    /// Has no body if the body is too long.
+    /// `None` if the body is too long.
     Answer { id: String, body: Option<Value> },
     #[serde(rename = "withdraw")]
     Cancel { id: String },

@@ -2,7 +2,7 @@
 //! state. Not for the data in it.
 //!
 //! - A command that is not answered in time marks Redis as lost at once, for all parts.
-//!   Reconnection happens in the background. Nobody waits for a lost Redis.
+//!   Reconnection happens in the background. No operation waits for a lost Redis.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,24 +20,24 @@ use tokio_util::sync::CancellationToken;
 use super::task_group::TaskGroup;
 use crate::config::RedisConfig;
 
-/// Time after its last heartbeat that an instance counts as running.
+/// Time after its last heartbeat for which an instance counts as running.
 pub(super) const PRESENCE_LEASE: Duration = Duration::from_secs(15);
 
 /// Interval between pings.
 const PING_EVERY: Duration = Duration::from_secs(1);
-/// Longest wait between two attempts to connect.
+/// Maximum wait between two attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// First wait after a failed attempt. It doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest wait for a connection, as a multiple of the wait for an answer.
+/// Maximum wait for a connection, as a multiple of the wait for an answer.
 const TO_CONNECT: u32 = 4;
-/// Time for background tasks to release what they hold, at the end of the process.
+/// Time for background tasks to release their resources, at the end of the process.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
 
 /// Gauge: 1 while Redis is up, 0 while it is lost.
 const UP: &str = "hearken_redis_up";
 
-/// Counter: how often Redis was lost.
+/// Counter of losses of Redis.
 const LOST: &str = "hearken_redis_lost_total";
 
 /// Error of a command: Redis is lost or refused it. The caller works without Redis.
@@ -51,7 +51,7 @@ pub(super) type Subscriber = Box<dyn Fn(String) + Send + Sync>;
 /// Byte stream to Redis.
 pub type RedisStream = std::pin::Pin<Box<dyn AsyncStream + Send + Sync>>;
 
-/// Function that opens a byte stream to Redis, in place of the network.
+/// Function that opens a byte stream to Redis, instead of the network.
 pub type OpenStream =
     Arc<dyn Fn() -> BoxFuture<'static, std::io::Result<RedisStream>> + Send + Sync>;
 
@@ -76,7 +76,7 @@ impl Shared {
     /// Creates the connection of this configuration without connecting yet. It ends with `process`.
     ///
     /// # Errors
-    /// The address cannot be parsed.
+    /// Fails if the address cannot be parsed.
     pub fn new(
         config: &RedisConfig,
         open_stream: Option<OpenStream>,
@@ -99,7 +99,7 @@ impl Shared {
         })))
     }
 
-    /// Returns the name of this instance, a new one at each start.
+    /// Returns the name of this instance, which is new at each start.
     pub fn instance(&self) -> &str {
         &self.0.instance
     }
@@ -138,7 +138,7 @@ impl Shared {
         self.0.tasks.spawn(task);
     }
 
-    /// Waits for background tasks to release what they hold, at most [`FINISH_WITHIN`].
+    /// Waits for background tasks to release their resources, at most [`FINISH_WITHIN`].
     pub(super) async fn finish(&self) {
         self.0.tasks.finish(FINISH_WITHIN).await;
     }
@@ -146,7 +146,7 @@ impl Shared {
     /// Runs a command with a time limit.
     ///
     /// # Errors
-    /// Redis is lost, or refuses the command.
+    /// Fails if Redis is lost, or refuses the command.
     pub(super) async fn run<T, F>(
         &self,
         ask: impl FnOnce(MultiplexedConnection) -> F,

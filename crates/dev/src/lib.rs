@@ -1,3 +1,4 @@
-//! Load on a server: many virtual devices, and what is measured of them. The commands of `hearken-dev` stand beside it.
+//! Load on a server: many virtual devices, and their measurements. The commands of `hearken-dev`
+//! are in the binary.
 
 pub mod load;

@@ -1,4 +1,5 @@
-//! Entry point of `hearken-dev`: what developers run beside the server. Arguments, the command, the exit code.
+//! Entry point of `hearken-dev`, the tools that developers run beside the server: arguments, the
+//! command, the exit code.
 
 mod commands;
 
@@ -8,11 +9,12 @@ use clap::{Parser, Subcommand};
 use commands::{load, mock_services, state_server};
 use hearken_base::{log, open_files, output};
 
-/// The allocator of all of our own memory, as in the server.
+/// The allocator of all Rust memory, as in the server.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Tools for developers of Hearken and of its clients: load a server, mock its services, serve an example of a state server.
+/// Tools for developers of Hearken and of its clients: load a server, mock its services, serve an
+/// example of a state server.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {

@@ -1,19 +1,20 @@
-//! Admission control: limits the turns that run at once, by how late packets leave and how busy the
-//! encoding threads are. A turn above the limit is refused at once ("the server is busy"), instead
-//! of making all turns stutter. Before that, speech is encoded with less effort. Not for the
-//! wording of the refusal, nor for connections, which have slots of their own.
+//! Admission control: limits the number of concurrent turns, by packet lateness and the load of the
+//! encoding threads. A turn above the limit is refused at once ("the server is busy"), instead of
+//! making all turns stutter. Before that, speech is encoded with less effort. Not for the wording
+//! of the refusal, nor for connections, which have slots of their own.
 //!
 //! The limit rises while it is nearly used up, and faster the more headroom the busiest encoding
-//! thread has. If that thread is overloaded by the turns that run now, the limit falls to what it
-//! can just do, before any packet is late. If packets are late repeatedly all the same, it falls by
-//! a tenth, and rises slowly for a while; without trouble it returns to its initial value. The
-//! encoding effort depends on the utilisation of these threads and of all cores.
+//! thread has. If the running turns overload that thread, the limit falls to what the thread can
+//! just handle, before any packet is late. If packets are repeatedly late all the same, the limit
+//! falls by a tenth, and rises slowly for a while; without trouble it returns to its initial value.
+//! The encoding effort depends on the utilisation of these threads and of all cores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hearken_base::ms;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -21,9 +22,9 @@ use crate::metrics::{actor_metrics, as_f64};
 
 /// Length of one control window: the interval between updates of the limit.
 pub const WINDOW: Duration = Duration::from_millis(500);
-/// Fewest packets from which lateness is judged; until then counts carry over to the next window.
+/// Minimum number of packets to judge lateness; below it, counts carry over to the next window.
 const FEWEST_PACKETS: u64 = 50;
-/// Lower bound of the limit, in turns: where speech engines share the cores, packets of a single
+/// Lower bound of the limit, in turns: if speech engines share the cores, packets of a single
 /// household may be late.
 const FEWEST_TURNS: usize = 8;
 /// Smallest factor by which one window may reduce the limit.
@@ -32,12 +33,12 @@ const DECREASE: f64 = 0.9;
 /// (`WARY_INCREASE`) for a while after late packets.
 const INCREASE: f64 = 0.25;
 const WARY_INCREASE: f64 = 0.01;
-/// Windows without late packets after which the limit may rise fast again. Late packets after so
-/// many are first taken for a transient of the machine.
+/// Windows without late packets after which the limit may rise fast again. Late packets after that
+/// are first treated as a transient of the machine.
 const WARY_WINDOWS: usize = 20;
 /// Weight of the newest window in the moving averages of the load and of the running turns, which
-/// cover about five seconds. Turns come in bunches, and cause load only after recognition, the
-/// model and synthesis have begun to answer.
+/// cover about five seconds. Turns come in bursts, and cause load only once recognition, the model
+/// and synthesis respond.
 const NEWEST: f64 = 0.1;
 /// Fraction of the limit in use above which it rises.
 const NEARLY_FULL: f64 = 0.8;
@@ -57,30 +58,42 @@ const CALM: f64 = 0.2;
 const FULL_EFFORT: f64 = 2.25;
 /// Consecutive calm windows before full effort returns.
 const CALM_WINDOWS: usize = 20;
-/// Windows in which reduced effort may take effect before the limit falls, and (`PATIENCE_AGAIN`)
-/// in which a lower limit may take effect before it falls again.
+/// Windows for reduced effort to take effect before the limit falls, and (`PATIENCE_AGAIN`) for a
+/// lower limit to take effect before it falls again.
 const PATIENCE: usize = 4;
 const PATIENCE_AGAIN: usize = 1;
 
 /// Section `[admission]`: limits of the turns in progress.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdmissionSettings {
-    /// Upper bound of the limit, in turns.
+    /// Maximum number of concurrent turns, even without overload; further turns get the
+    /// phrase `busy`.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub max_turns: usize,
-    /// Delay after its due time above which a packet is late; devices have some audio buffered.
+    /// Delay past its due time above which a packet counts as late. Devices have some audio
+    /// buffered.
     #[serde(rename = "late_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 1, max = 1_000))]
     pub late: Duration,
-    /// Share of late packets, in percent of all, above which the limit falls.
+    /// Share of late packets above which the server reduces the number of concurrent turns.
+    #[schemars(range(min = 0.01, max = 100.0))]
     pub late_percent: f64,
-    /// Utilisation of an encoding thread, in percent, above which the limit falls.
+    /// Utilisation of a thread that encodes speech above which the server reduces the
+    /// number of concurrent turns.
+    #[schemars(range(min = 10.0, max = 100.0))]
     pub busy_percent: f64,
-    /// Maximum number of turns of one device in a minute, and in an hour; 0 for no limit.
+    /// Maximum number of turns per minute of one device; further turns get the phrase
+    /// `busy`. `0` disables the limit.
+    #[schemars(range(max = 10_000))]
     pub turns_per_minute: u32,
-    /// See `turns_per_minute`.
+    /// Maximum number of turns per hour of one device; further turns get the phrase `busy`.
+    /// `0` disables the limit.
+    #[schemars(range(max = 100_000))]
     pub turns_per_hour: u32,
-    /// Maximum number of turns in a minute of all devices and text clients of one address that sends
-    /// no token; 0 for no limit.
+    /// Maximum number of turns per minute of all devices and text clients at one address
+    /// that send no token. `0` disables the limit.
+    #[schemars(range(max = 100_000))]
     pub turns_per_address: u32,
 }
 
@@ -152,7 +165,7 @@ impl Admission {
         }))
     }
 
-    /// Returns a permit for one more turn, or `None` if the limit is reached.
+    /// Returns a permit for a turn, or `None` if the limit is reached.
     pub fn try_acquire(&self) -> Option<TurnPermit> {
         let limit = self.0.limit.load(Ordering::Relaxed);
         let taken = self.0.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |running| {
@@ -253,14 +266,14 @@ impl Governor {
 
     /// Returns the headroom: the factor by which running turns may grow, at their recent load each.
     fn headroom(&self) -> f64 {
-        // A turn causes its load seconds after it was admitted: the average is scaled from the turns that caused it to
-        // those that run. Decision 0018.
+        // A turn causes its load seconds after it was admitted: the average is scaled from the
+        // turns that caused it to the running ones. Decision 0018.
         let load = self.load * self.running() / self.ran.max(as_f64(FEWEST_TURNS));
         self.admission.0.settings.busy_percent / 100.0 / load.max(0.01)
     }
 
-    /// Reduces encoding effort, or restores it, and scales the load average accordingly: from now
-    /// on each turn causes less load, or more.
+    /// Reduces encoding effort, or restores it, and scales the load average accordingly: each turn
+    /// now causes less load, or more.
     fn set_effort(&mut self, strain: bool, calm: bool) {
         let strained = &self.admission.0.strained;
         self.calm = if calm && !strain { self.calm + 1 } else { 0 };
@@ -274,7 +287,7 @@ impl Governor {
         actor_metrics().strained.set(if self.admission.is_strained() { 1.0 } else { 0.0 });
     }
 
-    /// Returns the limit after a window without trouble: one more while it is below its initial
+    /// Returns the limit after a window without trouble: one higher while it is below its initial
     /// value and no packets were late recently.
     fn recovered(&self) -> usize {
         let Inner { first, limit, .. } = &*self.admission.0;
@@ -294,7 +307,8 @@ impl Governor {
         self.patience = self.patience.saturating_sub(1);
         let again = self.wary > 0;
         self.wary = if too_late { WARY_WINDOWS } else { self.wary.saturating_sub(1) };
-        // A part of what runs, not of the limit: turns admitted before it fell run on for seconds.
+        // A fraction of the running turns, not of the limit: turns admitted before the limit fell
+        // run on for seconds.
         let fewer = |factor: f64| now.min(part(running.max(1), factor.max(DECREASE)));
         let next = if late.is_none() {
             self.recovered()
@@ -362,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_places_as_may_be_and_they_are_given_back() {
+    fn turns_are_admitted_up_to_the_limit_and_dropped_permits_are_released() {
         let admission = admission(2);
         let permits = [admission.try_acquire(), admission.try_acquire()];
         assert!(permits.iter().all(Option::is_some));
@@ -372,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_rises_fast_and_for_a_while_after_packets_were_late_slowly() {
+    fn the_limit_rises_fast_but_slowly_for_a_while_after_late_packets() {
         let admission = admission(1_000);
         let mut governor = Governor::new(admission.clone());
         let first = limit(&admission);
@@ -385,14 +399,14 @@ mod tests {
         for _ in 0..PATIENCE {
             sent(&mut governor, 1_000, 11);
             assert!(admission.is_strained());
-            assert_eq!(limit(&admission), before, "less effort comes first");
+            assert_eq!(limit(&admission), before, "effort is reduced first");
         }
         sent(&mut governor, 1_000, 11);
         let fewer = (first + 1) * 9 / 10;
-        assert_eq!(limit(&admission), fewer, "a tenth less than ran");
+        assert_eq!(limit(&admission), fewer, "a tenth below the running turns");
         assert!(admission.try_acquire().is_none());
         sent(&mut governor, 1_000, 0);
-        assert_eq!(limit(&admission), fewer + 1, "somebody was held back");
+        assert_eq!(limit(&admission), fewer + 1, "a turn was refused");
         for _ in 0..WARY_WINDOWS {
             sent(&mut governor, 1_000, 0);
         }
@@ -400,17 +414,17 @@ mod tests {
         drop(permits);
         let before = limit(&admission);
         sent(&mut governor, 1_000, 0);
-        assert_eq!(limit(&admission), before, "nobody was held back");
+        assert_eq!(limit(&admission), before, "no turn was refused");
     }
 
     #[test]
-    fn a_hiccup_takes_nothing_and_what_was_taken_from_few_turns_comes_back() {
+    fn a_transient_does_not_lower_the_limit_and_a_limit_lowered_at_low_load_recovers() {
         let admission = admission(1_000);
         let mut governor = Governor::new(admission.clone());
         let first = limit(&admission);
         for _ in 0..3 {
             sent(&mut governor, 100, 100);
-            assert_eq!(limit(&admission), first, "once is a hiccup");
+            assert_eq!(limit(&admission), first, "a single window is a transient");
             for _ in 0..WARY_WINDOWS {
                 sent(&mut governor, 100, 0);
             }
@@ -418,7 +432,7 @@ mod tests {
         for _ in 0..PATIENCE + 2 {
             sent(&mut governor, 100, 100);
         }
-        assert_eq!(limit(&admission), FEWEST_TURNS, "hardly any turn runs");
+        assert_eq!(limit(&admission), FEWEST_TURNS, "hardly any turn is running");
         for _ in 0..WARY_WINDOWS - 1 {
             governor.end_window(0.1, 0.0);
         }
@@ -426,12 +440,12 @@ mod tests {
         for _ in 0..first {
             governor.end_window(0.1, 0.0);
         }
-        assert_eq!(limit(&admission), first, "nobody has to be refused for that");
+        assert_eq!(limit(&admission), first, "recovered without a refused turn");
     }
 
-    /// Returns the smallest and the largest limit once settled, if more turns ask than are admitted
-    /// and each takes seven seconds. `load` is a window's, given the turns that began in each
-    /// window so far.
+    /// Returns the smallest and the largest limit once settled, if more turns arrive than are
+    /// admitted and each takes seven seconds. `load` returns the load of a window, given the number
+    /// of turns that started in each window so far.
     fn settled(mut load: impl FnMut(&[usize]) -> f64) -> (usize, usize) {
         const WINDOWS_OF_A_TURN: usize = 14;
         let admission = admission(1_000);
@@ -458,12 +472,12 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_settles_where_the_busiest_thread_has_just_enough_to_do() {
+    fn the_limit_settles_at_the_capacity_of_the_busiest_thread() {
         // Each turn keeps the thread busy for a 400th of its time.
         let evenly = |began: &[usize]| as_f64(began.iter().rev().take(14).sum()) / 400.0;
         let (least, most) = settled(evenly);
         assert!(least >= 290 && most <= 310, "{least} to {most}");
-        // As much work, all due a second after the turn began, or when the thread comes to it.
+        // The same work, all due a second after the turn started, or as soon as the thread is free.
         let mut work = 0.0;
         let late_and_at_once = |began: &[usize]| {
             work += as_f64(began.iter().rev().nth(2).copied().unwrap_or(0)) * 14.0 / 400.0;
@@ -476,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn effort_is_saved_while_the_cores_are_busy_and_spent_after_a_long_calm() {
+    fn effort_is_reduced_while_the_cores_are_busy_and_restored_after_calm_windows() {
         let admission = admission(10);
         let mut governor = Governor::new(admission.clone());
         governor.end_window(STRAINED + 0.01, 0.1);
@@ -485,7 +499,7 @@ mod tests {
             governor.end_window(CALM - 0.01, 0.1);
         }
         governor.end_window(0.4, 0.1);
-        assert!(admission.is_strained(), "calm begins anew");
+        assert!(admission.is_strained(), "the count of calm windows restarts");
         for _ in 1..CALM_WINDOWS {
             governor.end_window(CALM - 0.01, 0.1);
             assert!(admission.is_strained());
@@ -502,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn few_packets_say_nothing_and_some_turns_always_run() {
+    fn few_packets_are_not_judged_and_some_turns_are_always_admitted() {
         let admission = admission(20);
         let mut governor = Governor::new(admission.clone());
         sent(&mut governor, FEWEST_PACKETS - 1, FEWEST_PACKETS - 1);

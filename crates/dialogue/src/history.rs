@@ -7,6 +7,7 @@ use hearken_audio::playout::PlayedBack;
 use hearken_base::language::Language;
 use hearken_base::reloadable::Reloadable;
 use hearken_ports::{ChatMessage, Person, Prompt, Role};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Memory, push_user};
@@ -21,25 +22,30 @@ use crate::speaker_tracker::{SpeakerTracker, attributed, without_deleted};
 const IN_CHINESE: &str = "\n请用中文回答。";
 
 /// Section `[dialogue]`: how a session talks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DialogueSettings {
-    /// Instructions for the model's behaviour. `{current_time}` is replaced by the local date and
-    /// time of the turn.
+    /// System prompt for conversations with devices. `{current_time}` is replaced by the
+    /// local date and time of the turn. `hearken devices instruct` sets separate
+    /// instructions for one device.
     pub system_prompt: String,
-    /// Instructions that ask the model for an emoji. The emoji becomes the device's emotion and is
-    /// never spoken. Appended to the system prompt. If empty, the device shows the neutral emotion.
+    /// Instruction that makes the model begin with an emoji, which the device displays as
+    /// its facial expression and never speaks. Empty requests none. The embedded model
+    /// never gets this instruction.
     pub emotion_prompt: String,
-    /// Maximum number of remembered messages. Counts messages of both sides, tool calls and tool
-    /// results.
+    /// Maximum number of messages of a session that the model remembers, counting those of
+    /// both sides, tool calls and tool results. More give the model more context and cost
+    /// more input tokens.
+    #[schemars(range(min = 2, max = 1_000))]
     pub max_messages: usize,
-    /// Longest reply, in tokens; the key stands in `[llm]`.
+    /// Maximum length of a reply, in tokens; its key is in `[llm]`.
     #[serde(skip)]
     pub max_tokens: u32,
-    /// 0.0 to 1.0; the key stands in `[llm]`.
+    /// Sampling temperature, 0.0 to 1.0; its key is in `[llm]`.
     #[serde(skip)]
     pub temperature: f64,
-    /// Language to speak until the person's first words are known.
+    /// Language assumed until the first words of the user are recognised, for fixed phrases
+    /// and turn detection.
     pub language: Language,
 }
 
@@ -73,7 +79,7 @@ pub struct Dialogue {
 
 impl Dialogue {
     /// Creates an empty dialogue with this conversation style. If the style has no instructions,
-    /// each prompt uses the current ones from the settings.
+    /// each prompt uses the current ones of the settings.
     pub fn new(
         settings: impl Into<Reloadable<DialogueSettings>>,
         style: CurrentStyle,
@@ -86,19 +92,19 @@ impl Dialogue {
         Self { settings, style, now, memory, language, speakers: None, roles }
     }
 
-    /// Tells the model who speaks.
+    /// Names the speaker in the prompts, as this tracker recognises them.
     #[must_use]
     pub fn with_speakers(self, speakers: Option<Arc<SpeakerTracker>>) -> Self {
         Self { speakers, ..self }
     }
 
-    /// Looks up the roles of people in this way.
+    /// Sets the lookup of people's roles.
     #[must_use]
     pub fn with_roles(self, roles: RoleLookup) -> Self {
         Self { roles, ..self }
     }
 
-    /// Returns what tracks who speaks, if voices are looked at.
+    /// Returns the tracker of the speakers, if voices are recognised.
     pub fn speakers(&self) -> Option<&Arc<SpeakerTracker>> {
         self.speakers.as_ref()
     }
@@ -108,12 +114,13 @@ impl Dialogue {
         self.language.get()
     }
 
-    /// Returns the language of these words, or the last one where they do not tell.
+    /// Returns the language of these words, or the current language if the words do not determine
+    /// one.
     pub fn language_of(&self, words: &str) -> Language {
         Language::from_key(words).unwrap_or_else(|| self.language())
     }
 
-    /// Returns the same, as it will be at any time.
+    /// Returns a handle to the current language.
     pub fn spoken_language(&self) -> SpokenLanguage {
         self.language.clone()
     }
@@ -131,7 +138,7 @@ impl Dialogue {
         self.memory.push_words(words);
     }
 
-    /// Reports whether there are words that were not answered.
+    /// Reports whether there are unanswered words.
     pub fn has_unanswered(&self) -> bool {
         self.memory.unanswered().is_some()
     }
@@ -141,24 +148,25 @@ impl Dialogue {
         self.memory.take_unanswered()
     }
 
-    /// Forgets the last words if they were not answered: nobody will answer them.
+    /// Forgets the last words if they were not answered: they will not be.
     pub fn forget_unanswered(&mut self) {
         self.memory.forget_unanswered();
     }
 
-    /// Returns the prompt for the model when somebody says `words`: this person, where their voice is known. Earlier
-    /// words that were not answered, because the person went on speaking, come first in the same message.
+    /// Returns the prompt for the model when this person, if their voice is recognised, says
+    /// `words`. Earlier words that were not answered, because the person went on speaking, come
+    /// first in the same message.
     pub fn prompt(&self, words: &str, person: Option<&Arc<Person>>) -> Prompt {
         let mut prompt = self.opening_for(person, self.language_of(words));
-        // Words that go on from others stand in their message.
+        // Words that continue others are part of the same message.
         let begins = self.memory.unanswered().is_none();
         push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
         prompt.messages.extend(self.memory.made());
         prompt
     }
 
-    /// Returns the beginning of the next prompt, if the one who has spoken last goes on. It does not depend on the
-    /// person's next words.
+    /// Returns the start of the next prompt, assuming that the last speaker goes on. It does not
+    /// depend on the person's next words.
     pub fn opening(&self) -> Prompt {
         let person = self.speakers.as_ref().and_then(|speakers| speakers.person());
         self.opening_for(person.as_ref(), self.language())
@@ -177,8 +185,8 @@ impl Dialogue {
 
     fn opening_for(&self, person: Option<&Arc<Person>>, language: Language) -> Prompt {
         let settings = self.settings.get();
-        // Each turn reads its role from memory: a change holds at once, and no conversation waits for the store.
-        // Decision 0072.
+        // Each turn reads its role from memory: a change applies at once, and no conversation waits
+        // for the store. Decision 0072.
         let style = self.style_for(person);
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
         let role = style.role.unwrap_or_default();
@@ -189,7 +197,7 @@ impl Dialogue {
         if let Some(speakers) = &self.speakers {
             system.push_str(&speakers.instructions(person, role.memory));
         }
-        // A role that answers in one language says so itself.
+        // A role with a fixed language has its own instruction for it.
         if language == Language::Chinese && role.language.is_none() {
             system.push_str(IN_CHINESE);
         }
@@ -197,7 +205,7 @@ impl Dialogue {
         if role.memory {
             messages.extend(self.memory.messages().iter().map(|message| self.told(message)));
         } else {
-            // The first half of a question is no memory.
+            // The first half of a question belongs to the prompt even without memory.
             let begun = self.memory.unanswered();
             messages.extend(begun.map(|words| ChatMessage::new(Role::User, words)));
         }
@@ -210,7 +218,8 @@ impl Dialogue {
         }
     }
 
-    /// Returns a remembered message as the model is told it: a person who was deleted has no name in it.
+    /// Returns a remembered message as the prompt contains it: without the name of a deleted
+    /// person.
     fn told(&self, message: &ChatMessage) -> ChatMessage {
         let mut told = message.clone();
         if let (Some(speakers), Role::User) = (&self.speakers, message.role) {
@@ -222,10 +231,10 @@ impl Dialogue {
         told
     }
 
-    /// Remembers a finished turn, as far as it was played back. Words that got no answer are
-    /// forgotten, except when the person went on speaking before the answer (`continued`). Then
-    /// they are kept and answered together with the next words.
-    /// Reports whether there was an answer to remember.
+    /// Remembers the played-back part of a finished turn. Words that got no answer are forgotten,
+    /// except when the person went on speaking before the answer (`continued`): then they are
+    /// retained and answered together with the next words. Reports whether there was an answer to
+    /// remember.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack, continued: bool) -> bool {
         let continued = continued && !record.is_refused();
         if continued && self.memory.keep_made(record, &heard) {
@@ -314,10 +323,10 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_not_made_again_for_a_question_that_a_noise_has_cut_off() {
+    fn calls_are_not_repeated_for_a_question_that_a_noise_interrupted() {
         let mut d = dialogue();
         assert!(!d.commit(&asks_for_the_lamp("light?", &[]), PlayedBack::default(), true));
-        // Nothing was said: the question is answered, with what was called for it.
+        // Nothing was said: the question is answered, with the results of its calls.
         let words = d.take_unanswered().unwrap();
         let prompt = d.prompt(&words, None);
         assert_eq!(texts(&prompt.messages[1..]), ["light?", "", "on"]);
@@ -329,7 +338,8 @@ mod tests {
         let prompt = d.prompt("and the heating?", None);
         assert_eq!(texts(&prompt.messages[5..]), ["light? and the heating?", "", "on"]);
 
-        // Nobody will answer: what was called is remembered all the same, but for what was cancelled.
+        // The question is never answered: its calls are remembered all the same, except cancelled
+        // ones.
         let mut cancelled = asks_for_the_lamp("light?", &[]);
         cancelled.rounds[0].results = vec![crate::tools::outcome::CUT_SHORT.into()];
         let mut other = dialogue();
@@ -342,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_without_memory_is_told_the_whole_of_a_question() {
+    fn a_role_without_memory_receives_the_whole_question() {
         let settings = RoleSettings { memory: false, ..RoleSettings::default() };
         let role = AssignedRole { role_id: "r".into(), name: "r".into(), settings };
         let style =
@@ -355,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_heard_is_not_remembered() {
+    fn unheard_text_is_not_remembered() {
         let mut d = dialogue();
         let heard = PlayedBack {
             whole: 1,
@@ -375,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_the_person_went_on_from_joins_the_next_and_one_that_was_cut_is_forgotten() {
+    fn a_continued_turn_joins_the_next_and_a_cut_one_is_forgotten() {
         let mut d = dialogue();
         d.commit(&record("Tell me", &["Sure."]), PlayedBack::default(), true);
         d.commit(&record("all", &[]), PlayedBack::default(), true);
@@ -390,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_turn_that_failed_only_what_was_heard_is_remembered() {
+    fn only_the_heard_part_of_a_failed_turn_is_remembered() {
         let mut d = remembering(10);
         commit(&mut d, &record("1", &["ok."]));
         let mut broke_off = failed(ProviderErrorKind::Unavailable, record("2", &["Well."]));
@@ -405,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_refuses_twice_in_a_row_is_forgotten_with_all_before_it() {
+    fn two_refusals_in_a_row_clear_the_memory() {
         let mut d = remembering(10);
         let refused = failed(ProviderErrorKind::BadRequest, record("no", &["Well."]));
         for _ in 0..3 {
@@ -418,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_told_to_answer_in_the_persons_language() {
+    fn the_prompt_asks_for_an_answer_in_the_persons_language() {
         let mut d = dialogue();
         assert_eq!(d.prompt("", None).messages[0].content, "be kind\n请用中文回答。");
         d.note_language("What is this?");
@@ -426,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_person_is_answered_by_their_own_role_and_others_by_that_of_the_device() {
+    fn a_recognised_person_gets_their_own_role_and_others_get_the_devices() {
         let role = |name: &str| {
             let settings = RoleSettings {
                 system_prompt: format!("Be {name}."),
@@ -467,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_of_ones_own_stand_in_place_of_the_deployments() {
+    fn instructions_of_the_style_replace_those_of_the_deployment() {
         let own = ConversationStyle {
             system_prompt: "Cook at {current_time}.".into(),
             ..ConversationStyle::default()
@@ -493,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn old_messages_are_forgotten_from_a_question_on() {
+    fn old_messages_are_forgotten_in_whole_turns() {
         let mut d = dialogue();
         for n in ["1", "2", "3"] {
             commit(&mut d, &record(n, &["ok."]));
@@ -502,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_remembered_with_their_results_between_what_was_heard() {
+    fn calls_are_remembered_with_their_results_between_the_heard_sentences() {
         let mut d = remembering(10);
         let mut turn = record("hi", &["One.", "Two.", "Three."]);
         turn.rounds = vec![round(1, &["a", "b"])];
@@ -513,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_turn_has_read_is_noted_with_its_words() {
+    fn tools_whose_results_a_failed_turn_has_read_are_noted_with_its_words() {
         let mut d = remembering(10);
         let kind = ProviderErrorKind::Unavailable;
         let mut turn = record("hi", &["One."]);
@@ -528,13 +538,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_very_long_turn_the_first_rounds_are_forgotten() {
+    fn the_first_rounds_of_a_very_long_turn_are_forgotten() {
         let mut d = dialogue();
         let mut turn = record("hi", &["Done."]);
         turn.rounds = vec![round(0, &["a"]), round(0, &["b", "c"]), round(0, &["d"])];
         commit(&mut d, &turn);
         assert_eq!(contents(&d), ["hi", "", "result d", "Done."]);
-        assert_eq!(d.messages()[0].read_from, ["f"], "what they said may be in the answer");
+        assert_eq!(d.messages()[0].read_from, ["f"], "the answer may contain their results");
         commit(&mut d, &record("2", &["ok."]));
         assert_eq!(contents(&d), ["2", "ok."]);
         assert_eq!(d.messages()[0].read_from, [""; 0]);
@@ -542,7 +552,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn calls_and_results_are_never_parted(
+        fn calls_and_results_are_never_separated(
             turns in proptest::collection::vec(
                 (proptest::collection::vec(1_usize..4, 0..6), 0_usize..3, 0_usize..4), 1..8),
             max in 2_usize..12,
@@ -573,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_nobody_ever_answers_are_forgotten_from_their_beginning() {
+    fn unanswered_words_are_dropped_from_their_start() {
         let mut dialogue = dialogue();
         for n in 0..5_000 {
             dialogue.keep_words(&format!("第{n}次，你在吗"));

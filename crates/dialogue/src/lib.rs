@@ -1,5 +1,6 @@
-//! Core of a turn: the rounds of the model with its tools, the order of spoken sentences, remembered messages, roles, people,
-//! and what is recorded of a turn: its trace, its metrics and its usage. No actix, no audio codecs, no SQL, no vendor's JSON.
+//! Core of a turn: the rounds of the model with its tools, the order of spoken sentences,
+//! remembered messages, roles, people, and the records of a turn: its trace, its metrics and its
+//! usage. No actix, no audio codecs, no SQL, no vendor's JSON.
 //!
 //! Reading order: [`turn`], [`mod@run_turn`], `spoken_output`, `spoken`, [`speakable`],
 //! [`sentence`], [`message_repair`], [`memory`], [`history`], [`style`], [`phrases`], [`tools`], [`admission`],

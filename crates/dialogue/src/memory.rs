@@ -1,6 +1,6 @@
 //! The messages that a dialogue remembers: the person's words, tool calls with their results, and
-//! the part of the answers that was played back. Forgets whole turns, oldest first, when there are
-//! too many messages or bytes. Not for the rest of the prompt, nor for storing messages.
+//! the played-back part of the answers. Forgets whole turns, oldest first, when there are too many
+//! messages or bytes. Not for the rest of the prompt, nor for storing messages.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const HAN_PER_SECOND: f64 = 4.5;
 const LATIN_PER_SECOND: f64 = 15.0;
 /// Maximum length of older unanswered words, together with the newest, in bytes.
 const UNANSWERED_BYTES: usize = 16 << 10;
-/// Most rounds of calls of words that were not answered yet.
+/// Maximum number of rounds of calls for unanswered words.
 const MAX_MADE: usize = 8;
 /// Maximum size of the remembered messages, in bytes. The words and the answer of the last turn are
 /// remembered whatever their size.
@@ -32,13 +32,13 @@ pub struct Memory {
     max_messages: usize,
     /// Set if the model refused the last turn.
     refused: bool,
-    /// Calls that were made for the last words, if these were not answered.
+    /// Calls made for the last words, if these were not answered.
     made: Vec<ToolRound>,
 }
 
 impl Memory {
-    /// Creates a memory of at most `max_messages` messages from stored ones. Leaves out messages
-    /// that are too old, invalid in a prompt, or not answered.
+    /// Creates a memory of at most `max_messages` messages from stored ones. Omits messages that
+    /// are too old, invalid in a prompt, or unanswered.
     pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
         let mut memory = Self { messages, max_messages, refused: false, made: Vec::new() };
         message_repair::repair(&mut memory.messages);
@@ -69,13 +69,14 @@ impl Memory {
         self.messages.last().filter(|m| m.role == Role::User).map(|m| m.content.as_str())
     }
 
-    /// Removes and returns the last words if they were not answered. Calls that were made for them go into the next prompt.
+    /// Removes and returns the last words if they were not answered. The calls made for them go
+    /// into the next prompt.
     pub(super) fn take_unanswered(&mut self) -> Option<String> {
         let last = self.messages.pop_if(|m| m.role == Role::User)?;
         Some(last.content)
     }
 
-    /// Forgets the last words if they were not answered, and nothing was called for them.
+    /// Forgets the last words if they were not answered and no calls were made for them.
     pub(super) fn forget_unanswered(&mut self) {
         let made = std::mem::take(&mut self.made);
         if made.is_empty() {
@@ -86,8 +87,9 @@ impl Memory {
         }
     }
 
-    /// Keeps the words of a turn for the next one, which answers them, if calls were made for them and nothing was heard of
-    /// the answer: the calls that have ended are not made again. Returns false if nothing is kept.
+    /// Retains the words of a turn for the next one, which answers them, if calls were made for
+    /// them and nothing of the answer was heard: finished calls are not repeated. Returns false if
+    /// nothing is retained.
     pub(super) fn keep_made(&mut self, record: &TurnRecord, heard: &PlayedBack) -> bool {
         let Some(words) = &record.user else { return false };
         let failed = matches!(record.end, TurnEnd::Failed(_));
@@ -102,25 +104,25 @@ impl Memory {
         true
     }
 
-    /// Forgets the calls that a later turn has waited for: it has their results.
+    /// Forgets the calls that a later turn has waited for: that turn has their results.
     fn forget_made_again(&mut self, record: &TurnRecord) {
         let again = |id: &str| record.rounds.iter().flat_map(|r| &r.calls).any(|c| c.id == id);
         self.made =
             self.made.iter().filter_map(|made| made.without(|call, _| again(&call.id))).collect();
     }
 
-    /// Returns calls and results that belong behind the last words of the next prompt.
+    /// Returns the calls and results that follow the last words of the next prompt.
     pub(super) fn made(&self) -> impl Iterator<Item = ChatMessage> {
         self.made.iter().flat_map(|round| called(String::new(), round))
     }
 
-    /// Remembers a finished turn, as far as it was played back. Returns false if nothing of it is
+    /// Remembers the played-back part of a finished turn. Returns false if nothing of it is
     /// remembered.
     ///
     /// - If nothing was played back and no tool was called, the turn is forgotten, together with
     ///   earlier unanswered words.
     /// - If the turn failed, only the played part is remembered: a tool result may have made the
-    ///   model fail. Which tools it came from is noted with the words.
+    ///   model fail. The names of the tools whose results it read are noted with the words.
     /// - If the model refused the turn, it is forgotten. If the model refuses two turns in a row,
     ///   the cause is in the remembered messages: all of them are forgotten.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack) -> bool {
@@ -135,7 +137,7 @@ impl Memory {
         self.forget_made_again(record);
         let made = std::mem::take(&mut self.made);
         let words = record.user.clone().or_else(|| {
-            // What was called is remembered with the words for which it was.
+            // Calls are remembered with the words that they were made for.
             self.take_unanswered().filter(|_| !made.is_empty())
         });
         let mut answer = Vec::new();
@@ -168,7 +170,8 @@ impl Memory {
     }
 
     /// Forgets whole turns, oldest first. If the last turn alone is too long, forgets its first
-    /// rounds of calls. A round goes with its results: a model's API refuses one without the other.
+    /// rounds of calls. A round is forgotten together with its results: a model's API refuses one
+    /// without the other.
     fn forget(&mut self) {
         let is = |role: Role| move |m: &ChatMessage| m.role == role;
         while self.is_too_long()
@@ -196,9 +199,9 @@ impl Memory {
     }
 }
 
-/// Adds a person's words. Appends them to the last message if that is also the person's. The
-/// beginning of a message that gets too long is dropped: a model may not answer for hours while the
-/// person goes on asking.
+/// Adds a person's words. Appends them to the last message if that is also the person's. Drops the
+/// start of a message that gets too long: a model may fail to answer for hours while the person
+/// repeats the question.
 pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
     match messages.last_mut() {
         Some(last) if last.role == Role::User => {
@@ -211,13 +214,13 @@ pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
     }
 }
 
-/// Returns a round without calls that were cancelled; none if all were.
+/// Returns a round without its cancelled calls; `None` if all were cancelled.
 fn finished(round: &ToolRound) -> Option<ToolRound> {
     let round = round.without(|_, result| result == CUT_SHORT)?;
     Some(ToolRound { after: 0, ..round })
 }
 
-/// Returns the names of the tools whose results the model has read, of these calls and their results.
+/// Returns the names of the tools whose results the model has read, among these calls and results.
 fn read_in<'a>(
     calls: &'a [ToolRequest],
     results: impl Iterator<Item = &'a str>,
@@ -245,7 +248,8 @@ fn heard_text(said: &[Said], range: Range<usize>, heard: &PlayedBack) -> String 
     text
 }
 
-/// Joins what was not played back of these sentences, as the trace of a turn joins all of them; empty if all was.
+/// Joins the parts of these sentences that were not played back, in the same way as the trace of a
+/// turn joins sentences; empty if all was played.
 pub fn unheard_text(said: &[Said], heard: &PlayedBack) -> String {
     let rest = said.iter().enumerate().map(|(i, sentence)| {
         let played = played_part(&sentence.text, i, heard);
@@ -254,7 +258,7 @@ pub fn unheard_text(said: &[Said], heard: &PlayedBack) -> String {
     rest.filter(|rest| !rest.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the beginning of a sentence that was played back.
+/// Returns the played-back start of a sentence.
 fn played_part<'a>(sentence: &'a str, index: usize, heard: &PlayedBack) -> &'a str {
     match heard.broken.iter().find(|(at, _)| *at == index) {
         Some((_, played)) => cut(sentence, *played, None),
@@ -264,8 +268,8 @@ fn played_part<'a>(sentence: &'a str, index: usize, heard: &PlayedBack) -> &'a s
     }
 }
 
-/// Returns the beginning of a sentence that was played for `heard`. Uses the duration of the
-/// sentence if it is known, else an average speaking rate. Never ends inside a word.
+/// Returns the start of a sentence that was played for `heard`. Uses the duration of the sentence
+/// if it is known, else an average speaking rate. Never ends inside a word.
 pub(super) fn cut(text: &str, heard: Duration, length: Option<Duration>) -> &str {
     let total = length.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
     let fraction = (heard.as_secs_f64() / total.max(0.001)).min(1.0);
@@ -291,7 +295,7 @@ fn estimated_seconds(text: &str) -> f64 {
     text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
 }
 
-/// Appends a sentence, with a space between where the script uses spaces.
+/// Appends a sentence, after a space if the script uses spaces.
 pub fn join(text: &mut String, next: &str) {
     let tight =
         |c: Option<char>| c.is_none_or(|c| is_han(c) || "。，！？；：、…”」』）".contains(c));
@@ -306,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_played_is_the_rest_of_each_sentence() {
+    fn unheard_text_is_the_unplayed_rest_of_each_sentence() {
         let said = ["One two three.", "Four five six.", "Seven."]
             .map(|text| Said { text: text.into(), remembered: true });
         let unheard = |heard: PlayedBack| unheard_text(&said, &heard);
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn older_turns_are_forgotten_when_there_are_too_many_bytes() {
+    fn older_turns_are_forgotten_above_the_byte_limit() {
         let mut memory = Memory::new(10, Vec::new());
         for n in 0..4 {
             let user = Some(format!("{n}{}", "x".repeat(MOST_BYTES / 3)));

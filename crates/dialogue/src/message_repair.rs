@@ -71,7 +71,7 @@ fn round(
 }
 
 /// Gives each of these calls an id that is unique among them and in the messages before them. Some
-/// model APIs leave the ids of calls out, or use one id twice.
+/// model APIs omit call ids, or use one id twice.
 pub(super) fn number(calls: &mut [ToolRequest], before: &[ChatMessage]) {
     let mut used = before.iter().flat_map(|m| &m.calls).map(|c| c.id.clone()).collect();
     for call in calls {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_legal_stays_as_it_is() {
+    fn valid_messages_are_unchanged() {
         let legal = vec![
             ChatMessage::new(Role::System, "be kind"),
             ChatMessage::new(Role::User, "hi\n\tthere"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_older_versions_have_kept_is_mended() {
+    fn messages_stored_by_older_versions_are_repaired() {
         let calls = vec![call("", "", "[1]"), call("", "self.volume", ""), call("x", "f", "{}")];
         let kept = vec![
             ChatMessage::result("?", "of nobody"),
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_becomes_legal_and_stays_so(messages in prop::collection::vec(any_message(), 0..12)) {
+        fn repair_is_total_and_idempotent(messages in prop::collection::vec(any_message(), 0..12)) {
             let told = mended(messages);
             let mut ids = HashSet::new();
             let mut rest = told.iter();

@@ -39,11 +39,11 @@ const TOOL_CALLS: &str = "hearken_tool_calls_total";
 const TOOL_BYTES: &str = "hearken_tool_bytes_total";
 const TOOL_CALL_SECONDS: &str = "hearken_tool_call_seconds";
 
-/// Delay after its due time above which a sent packet counts as late: firmware plays no differently
-/// below it.
+/// Delay after its due time above which a sent packet counts as late: firmware tolerates shorter
+/// delays.
 pub const LATE: Duration = Duration::from_millis(5);
 
-/// Returns the metric handles, created at first use. Install a recorder before.
+/// Returns the metric handles, created at first use. Install a recorder before the first call.
 pub fn actor_metrics() -> &'static ActorMetrics {
     static METERS: LazyLock<ActorMetrics> = LazyLock::new(ActorMetrics::new);
     &METERS
@@ -51,10 +51,10 @@ pub fn actor_metrics() -> &'static ActorMetrics {
 
 /// Metric handles of devices, text clients and turns.
 pub struct ActorMetrics {
-    /// Devices that are connected.
+    /// Connected devices.
     pub connections: Gauge,
     connections_refused: Counter,
-    /// Text clients that are connected.
+    /// Connected text clients.
     pub text_clients: Gauge,
     /// Connected devices, by activity.
     pub devices: Devices,
@@ -112,7 +112,7 @@ pub struct LaneDrops {
     recording: Counter,
 }
 
-/// Activity of a device.
+/// Current activity of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceActivity {
     /// Its microphone is closed and nothing is spoken.
@@ -121,7 +121,7 @@ pub enum DeviceActivity {
     Listening,
     /// A person has spoken and has no answer yet.
     Thinking,
-    /// Our speech is sent to it.
+    /// The server is sending speech to it.
     Speaking,
 }
 
@@ -129,7 +129,7 @@ pub enum DeviceActivity {
 pub struct Devices([Gauge; 4]);
 
 impl Devices {
-    /// Returns the gauge of the devices in this state.
+    /// Returns the gauge of the devices with this activity.
     pub fn at(&self, activity: DeviceActivity) -> &Gauge {
         &self.0[activity as usize]
     }
@@ -139,22 +139,22 @@ impl Devices {
 pub struct Uplink {
     /// Decoded.
     pub heard: Counter,
-    /// Received while the microphone was not wanted: during our own speech, or before listening
-    /// began.
+    /// Received while the microphone was not wanted: during the server's own speech, or before
+    /// listening started.
     pub unwanted: Counter,
-    /// Empty, as DTX makes them.
+    /// Empty, as produced by DTX.
     pub empty: Counter,
     /// Longer than an Opus packet can be.
     pub oversized: Counter,
-    /// The header of its framing cannot be read.
+    /// With an unreadable framing header.
     pub malformed: Counter,
-    /// The Opus packet does not decode.
+    /// With an Opus packet that does not decode.
     pub garbage: Counter,
-    /// Dropped, because the queue was full.
+    /// Dropped because the queue was full.
     pub dropped: Counter,
 }
 
-/// Counters of turns, by what became of them.
+/// Counters of turns, by outcome.
 pub struct Turns {
     completed: Counter,
     interrupted: Counter,
@@ -163,7 +163,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Counts a turn that has ended. One in which there was nothing to answer does not count.
+    /// Counts a turn that has ended. A turn with nothing to answer does not count.
     pub(crate) fn count(&self, outcome: Outcome) {
         match outcome {
             Outcome::Answered => self.completed.increment(1),
@@ -265,7 +265,7 @@ pub enum CallEnd {
     Unavailable,
     /// Without an answer in time.
     Timeout,
-    /// Cancelled: no caller waits for it any more.
+    /// Cancelled: no caller waits for the result any more.
     Cancelled,
 }
 
@@ -290,8 +290,8 @@ pub struct CallTraffic {
     pub received: usize,
 }
 
-/// Records the end, the duration and the bytes of a call to this kind of tool source. A source that
-/// an administrator named is counted under its name too.
+/// Records the outcome, the duration and the bytes of a call to this kind of tool source. A source
+/// that an administrator named is counted under its name too.
 pub fn tool_called(
     kind: &'static str,
     name: Option<&str>,
@@ -299,7 +299,7 @@ pub fn tool_called(
     took: Duration,
     bytes: CallTraffic,
 ) {
-    // The metrics must be described before the first one is counted.
+    // The metrics must be described before the first one is recorded.
     actor_metrics();
     let mut labels = vec![Label::new("source", kind)];
     labels.extend(name.map(|name| Label::new("name", name.to_owned())));
@@ -317,7 +317,7 @@ pub fn connection_refused() {
     actor_metrics().connections_refused.increment(1);
 }
 
-/// Counts a frame left out of a recording because the disk is too slow.
+/// Counts a frame that is missing from a recording because the disk is too slow.
 pub fn recording_frame_dropped() {
     actor_metrics().drops.recording.increment(1);
 }

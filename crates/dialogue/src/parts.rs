@@ -1,5 +1,5 @@
-//! Text that a turn has written until now, for outputs that show text. The words of each round are
-//! on their own lines. Not for showing the text.
+//! Text that a turn has written so far, for outputs that show text. The words of each round are on
+//! their own lines. Not for showing the text.
 
 use super::turn::Said;
 
@@ -11,7 +11,7 @@ const BETWEEN: &str = "\n";
 pub struct Parts {
     /// Words since the last call.
     part: String,
-    /// All words until now.
+    /// All words so far.
     pub content: String,
     /// Completed parts.
     pub said: Vec<Said>,
@@ -31,7 +31,7 @@ impl Parts {
         Some(piece)
     }
 
-    /// Completes the current part: calls follow, or nothing more.
+    /// Completes the current part: calls follow, or the end.
     pub fn end_part(&mut self) {
         let text = std::mem::take(&mut self.part).trim().to_owned();
         if !text.is_empty() {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_stand_on_lines_of_their_own() {
+    fn parts_are_on_separate_lines() {
         let mut parts = Parts::default();
         assert_eq!(parts.add(""), None);
         let pieces = ["I look", " it up. "].map(|text| parts.add(text));

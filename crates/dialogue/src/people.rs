@@ -1,5 +1,6 @@
-//! People whose voices are known: who speaks, and what is remembered of them. Settings, enrolment and the decision. A
-//! voice is a name and a memory, never a permission. Not for the model that describes voices nor for the store, which are ports.
+//! People with an enrolled voice: their recognition, their settings, their enrolment and what is
+//! remembered of them. A voice identifies a name and a memory, never a permission. Not for the
+//! speaker embedder nor for the store, which are ports.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,42 +12,54 @@ use hearken_base::ms;
 use hearken_ports::{
     BoxError, Person, PersonId, PersonMemory, PersonOutcome, PersonStore, SpeakerEmbedder,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Sentences by which a person is enrolled.
+/// Number of sentences that enrol a person.
 pub const SENTENCES: usize = 3;
-/// Most recordings that a person is enrolled with at once.
+/// Maximum number of recordings in one enrolment.
 pub const MOST_SENTENCES: usize = 10;
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 pub const MOST_NAME_CHARS: usize = 40;
-/// Longest fact, in characters.
+/// Maximum length of a fact, in characters.
 pub const MOST_FACT_CHARS: usize = 300;
-/// Longest part of an exchange that is remembered, in characters.
+/// Maximum length of a remembered question or answer, in characters.
 const MOST_EXCHANGE_CHARS: usize = 500;
 
-/// Samples of which a level is taken: 20 ms.
+/// Number of samples over which a level is measured: 20 ms.
 const FRAME: usize = 320;
-/// Level, as a part of the loudest, below which nothing is said: 30 dB less.
+/// Level below which there is no speech, as a fraction of the loudest level: -30 dB.
 const QUIET: f64 = 0.03;
 
 /// Section `[speakers]`: who speaks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpeakerSettings {
-    /// Name of the model in the catalogue; empty for none: then nobody's voice is looked at.
+    /// Name of the speaker recognition model in the catalogue: `cam-plus-plus`, once it has
+    /// been downloaded with `hearken models fetch cam-plus-plus` (81 MB). Empty disables
+    /// speaker recognition; no voices are analysed.
     pub model: String,
-    /// How alike a voice must be to one that is known, 0 to 1.
+    /// Minimum similarity to match an enrolled speaker. Higher values confuse people less
+    /// often, and fail to recognise them more often.
+    #[schemars(range(min = 0.1, max = 0.95))]
     pub threshold: f64,
-    /// Shortest speech by which a voice is told.
+    /// Minimum amount of speech for recognising a speaker. Shorter utterances are
+    /// attributed to the last speaker.
     #[serde(rename = "min_speech_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 500, max = 5_000))]
     pub min_speech: Duration,
-    /// Share of one core, in percent, that the model may use; beyond it, nobody is recognised.
+    /// Share of one core that the model may use; beyond it, speakers are not recognised. An
+    /// utterance takes about 80 ms.
+    #[schemars(range(min = 1, max = 100))]
     pub cpu_percent: u32,
-    /// Longest wait for it to be known who speaks, from the end of their words; beyond it, nobody is recognised.
+    /// Maximum wait for the speaker to be recognised, from the end of the speech. Later
+    /// results are not used, and the speaker counts as unknown.
     #[serde(rename = "deadline_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 100, max = 5_000))]
     pub deadline: Duration,
-    /// True if other voices are ignored while the device speaks to a person whose voice is known.
+    /// Ignore other voices while a device talks with a person whose voice is enrolled.
+    /// People can also request this for one conversation.
     pub ignore_others: bool,
 }
 
@@ -63,27 +76,27 @@ impl Default for SpeakerSettings {
     }
 }
 
-/// What is typical of a voice: a vector of length 1.
+/// Embedding of a voice: a vector of length 1.
 pub type Voice = Arc<[f32]>;
 
-/// Who has spoken.
+/// The speaker of an utterance.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Speaker {
-    /// Their voice; none if too little was said, or it was not looked at.
+    /// Their voice; `None` if too little was said, or no voice was computed.
     pub voice: Option<Voice>,
-    /// The person, if their voice is known.
+    /// The person, if the voice is enrolled.
     pub person: Option<Arc<Person>>,
 }
 
 impl Speaker {
-    /// Reports whether this is certainly somebody else than that person: a voice that was looked at, and is not theirs.
+    /// Reports whether this is certainly another person: a voice was computed, and does not match.
     pub fn is_other_than(&self, person: &PersonId) -> bool {
         let same = self.person.as_ref().is_some_and(|known| known.id == *person);
         self.voice.is_some() && !same
     }
 }
 
-/// Reason why a change was not made.
+/// Reason why a change was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PeopleError {
     /// The name is empty, too long, or not one line.
@@ -92,7 +105,7 @@ pub enum PeopleError {
     /// Another person has the name.
     #[error("another person has this name")]
     NameTaken,
-    /// There are as many people as can be stored.
+    /// The maximum number of people is stored.
     #[error("{} people are known; delete one first", hearken_ports::people::MOST_PEOPLE)]
     TooMany,
     /// There is no such person.
@@ -121,10 +134,10 @@ pub enum PeopleError {
     Store(#[source] BoxError),
 }
 
-/// Most names of deleted people that are known.
+/// Maximum number of remembered names of deleted people.
 const MOST_DELETED: usize = 256;
 
-/// Reason why a voice is not known.
+/// Reason why no voice could be computed.
 enum NoVoice {
     /// Too little was said.
     TooShort,
@@ -132,7 +145,7 @@ enum NoVoice {
     Busy,
 }
 
-/// The people that are known. Clones share them.
+/// The enrolled people. Clones share them.
 #[derive(Clone)]
 pub struct People(Arc<Inner>);
 
@@ -141,12 +154,13 @@ struct Inner {
     embedder: Option<Arc<dyn SpeakerEmbedder>>,
     settings: SpeakerSettings,
     known: Mutex<Vec<Arc<Person>>>,
-    /// Names of people who were deleted while this runs: prompts do not have them any more.
+    /// Names of people who were deleted while the server runs: prompts no longer contain them.
     deleted: Mutex<HashSet<String>>,
 }
 
 impl People {
-    /// Knows nobody until [`People::refresh`] has read the store. Without an embedder nobody is recognised or enrolled.
+    /// Starts empty; [`People::refresh`] reads the store. Without an embedder no speaker is
+    /// recognised or enrolled.
     pub fn new(
         store: Arc<dyn PersonStore>,
         embedder: Option<Arc<dyn SpeakerEmbedder>>,
@@ -160,7 +174,7 @@ impl People {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports whether voices are looked at.
+    /// Reports whether speaker recognition is enabled.
     pub fn recognises(&self) -> bool {
         self.0.embedder.is_some()
     }
@@ -170,10 +184,10 @@ impl People {
         &self.0.settings
     }
 
-    /// Reads who is known. Other instances may have changed it.
+    /// Reads the enrolled people from the store. Other instances may have changed them.
     ///
     /// # Errors
-    /// Fails if the store does; those who were known still are.
+    /// Fails if the store does; then the people are unchanged.
     pub async fn refresh(&self) -> Result<(), BoxError> {
         let read: Vec<Arc<Person>> =
             self.0.store.people().await?.into_iter().map(Arc::new).collect();
@@ -195,7 +209,7 @@ impl People {
         deleted.insert(name.to_owned());
     }
 
-    /// Reports whether a person of this name was deleted, and no other has it.
+    /// Reports whether a person of this name was deleted, and no other person has it.
     pub fn was_deleted(&self, name: &str) -> bool {
         self.deleted().contains(name) && !self.known().iter().any(|person| person.name == name)
     }
@@ -205,12 +219,13 @@ impl People {
         self.known().clone()
     }
 
-    /// Returns a person as they are known now.
+    /// Returns the current data of a person.
     pub fn get(&self, id: &PersonId) -> Option<Arc<Person>> {
         self.known().iter().find(|person| person.id == *id).cloned()
     }
 
-    /// Finds out who says this (16 kHz, mono). It is not known who if too little is said, or the model is busy.
+    /// Identifies the speaker of this speech (16 kHz, mono). Returns an unknown speaker if too
+    /// little was said, or the model is busy.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
         match self.voice(&speech, false).await {
             Ok(voice) => Speaker { person: self.whose(&voice), voice: Some(voice) },
@@ -218,7 +233,7 @@ impl People {
         }
     }
 
-    /// Returns what is typical of the voice in this speech, which is a recording or was just said.
+    /// Computes the embedding of this speech, which is a recording or was just said.
     async fn voice(&self, speech: &[i16], is_recording: bool) -> Result<Voice, NoVoice> {
         let speech = spoken(speech);
         if pcm::duration(speech.len(), SAMPLE_RATE_HZ) < self.0.settings.min_speech {
@@ -234,7 +249,7 @@ impl People {
         voice.map(Voice::from).ok_or(NoVoice::Busy)
     }
 
-    /// Returns the person to whom a voice is most alike, if it is alike enough.
+    /// Returns the person with the most similar voice, if the similarity reaches the threshold.
     fn whose(&self, voice: &[f32]) -> Option<Arc<Person>> {
         let known = self.known();
         let scored = known.iter().map(|person| (alike(&mean(&person.voices), voice), person));
@@ -242,7 +257,7 @@ impl People {
         best.filter(|(score, _)| *score >= self.0.settings.threshold).map(|(_, p)| Arc::clone(p))
     }
 
-    /// Reports whether two voices are one person's.
+    /// Reports whether two voices belong to one person.
     pub fn are_alike(&self, one: &[f32], other: &[f32]) -> bool {
         alike(one, other) >= self.0.settings.threshold
     }
@@ -250,7 +265,8 @@ impl People {
     /// Enrols a person by recordings of sentences (16 kHz, mono).
     ///
     /// # Errors
-    /// The name is taken or no name, or a recording is too short or of another voice; then nothing is stored.
+    /// Fails if the name is taken or invalid, or a recording is too short or of another voice; then
+    /// nothing is stored.
     pub async fn enrol_recordings(
         &self,
         name: &str,
@@ -270,10 +286,10 @@ impl People {
         self.enrol(name, &voices).await
     }
 
-    /// Enrols a person by their voice in some sentences.
+    /// Enrols a person with the voices of several sentences.
     ///
     /// # Errors
-    /// The name is taken or no name, or the voices are not one; then nothing is stored.
+    /// Fails if the name is taken or invalid, or the voices differ; then nothing is stored.
     pub async fn enrol(&self, name: &str, voices: &[Voice]) -> Result<Arc<Person>, PeopleError> {
         let name = name_of(name)?;
         let alone = |voice: &Voice| voices.iter().any(|other| !self.are_alike(voice, other));
@@ -295,20 +311,20 @@ impl People {
         Ok(person)
     }
 
-    /// Gives a person another name.
+    /// Renames a person.
     ///
     /// # Errors
-    /// The name is taken or no name, or there is no such person.
+    /// Fails if the name is taken or invalid, or there is no such person.
     pub async fn rename(&self, id: &PersonId, name: &str) -> Result<Arc<Person>, PeopleError> {
         let name = name_of(name)?;
         self.done(id, self.0.store.rename_person(id, &name).await)?;
         self.changed(id, |person| person.name = name).ok_or(PeopleError::Unknown)
     }
 
-    /// Gives a person a role that answers them; empty for none.
+    /// Assigns a person the role that answers them; empty for none.
     ///
     /// # Errors
-    /// There is no such person, or the store failed.
+    /// Fails if there is no such person, or the store failed.
     pub async fn give_role(
         &self,
         id: &PersonId,
@@ -319,10 +335,10 @@ impl People {
         self.changed(id, give).ok_or(PeopleError::Unknown)
     }
 
-    /// Learns a person's voice better, by another sentence.
+    /// Improves a person's voice with another sentence.
     ///
     /// # Errors
-    /// There is no such person, or the store failed.
+    /// Fails if there is no such person, or the store failed.
     pub async fn learn_more(&self, id: &PersonId, voice: &Voice) -> Result<(), PeopleError> {
         self.done(id, self.0.store.add_voice(id, voice).await)?;
         self.changed(id, |person| {
@@ -332,10 +348,10 @@ impl People {
         Ok(())
     }
 
-    /// Remembers a fact about a person.
+    /// Stores a fact about a person.
     ///
     /// # Errors
-    /// The fact is empty or too long, or there is no such person.
+    /// Fails if the fact is empty or too long, or there is no such person.
     pub async fn remember(&self, id: &PersonId, fact: &str) -> Result<(), PeopleError> {
         let fact = fact.trim();
         if !(1..=MOST_FACT_CHARS).contains(&fact.chars().count()) {
@@ -350,10 +366,10 @@ impl People {
         Ok(())
     }
 
-    /// Remembers what a person said and was answered.
+    /// Stores an exchange: the person's words and the answer.
     ///
     /// # Errors
-    /// There is no such person, or the store failed.
+    /// Fails if there is no such person, or the store failed.
     pub async fn converse(
         &self,
         id: &PersonId,
@@ -370,10 +386,10 @@ impl People {
         Ok(())
     }
 
-    /// Forgets all that is remembered of a person; their voice stays known.
+    /// Deletes all memories of a person; their voice stays enrolled.
     ///
     /// # Errors
-    /// There is no such person, or the store failed.
+    /// Fails if there is no such person, or the store failed.
     pub async fn forget_memories(&self, id: &PersonId) -> Result<(), PeopleError> {
         let was_there = self.0.store.forget_memories(id).await.map_err(PeopleError::Store)?;
         if !was_there {
@@ -387,17 +403,18 @@ impl People {
         Ok(())
     }
 
-    /// Deletes a person with all that is known of them, at once.
+    /// Deletes a person with all their data, at once.
     ///
     /// # Errors
-    /// There is no such person, or the store failed.
+    /// Fails if there is no such person, or the store failed.
     pub async fn delete(&self, id: &PersonId) -> Result<(), PeopleError> {
         let was_there = self.0.store.delete_person(id).await.map_err(PeopleError::Store)?;
         self.drop_known(id);
         was_there.then_some(()).ok_or(PeopleError::Unknown)
     }
 
-    /// Takes the store's outcome of a change. Who is deleted there, by another instance, is not known here any more.
+    /// Handles the store's outcome of a change. A person whom another instance has deleted is
+    /// dropped here too.
     fn done(
         &self,
         id: &PersonId,
@@ -418,7 +435,7 @@ impl People {
         self.note_deleted(&person.name);
     }
 
-    /// Changes what is known of a person here.
+    /// Changes the cached data of a person.
     fn changed(&self, id: &PersonId, change: impl FnOnce(&mut Person)) -> Option<Arc<Person>> {
         let mut known = self.known();
         let person = known.iter_mut().find(|person| person.id == *id)?;
@@ -436,7 +453,7 @@ fn done(outcome: Result<PersonOutcome, BoxError>) -> Result<(), PeopleError> {
     }
 }
 
-/// Returns a name as it is stored. Brackets mark names in the words that the model is given.
+/// Returns a name as it is stored. Brackets mark names in the words that the model receives.
 fn name_of(name: &str) -> Result<String, PeopleError> {
     let name = name.trim();
     let odd = |c: char| c.is_control() || matches!(c, '[' | ']');
@@ -444,12 +461,12 @@ fn name_of(name: &str) -> Result<String, PeopleError> {
     fits.then(|| name.to_owned()).ok_or(PeopleError::Name)
 }
 
-/// Drops the first of more than `most`.
+/// Drops the first elements above `most`.
 pub fn keep_last<T>(all: &mut Vec<T>, most: usize) {
     all.drain(..all.len().saturating_sub(most));
 }
 
-/// Returns speech without what is much quieter before and after it.
+/// Trims the parts before and after the speech that are much quieter.
 fn spoken(speech: &[i16]) -> &[i16] {
     let levels: Vec<f64> = speech.chunks(FRAME).map(pcm::rms).collect();
     let loudest = levels.iter().copied().fold(0.0, f64::max);
@@ -460,7 +477,7 @@ fn spoken(speech: &[i16]) -> &[i16] {
     &speech[first * FRAME..speech.len().min((last + 1) * FRAME)]
 }
 
-/// Returns how alike two voices are, 1 at most.
+/// Returns the cosine similarity of two voices, at most 1.
 fn alike(one: &[f32], other: &[f32]) -> f64 {
     let squared = |v: &[f32]| v.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
     let lengths = (squared(one) * squared(other)).sqrt();
@@ -468,7 +485,7 @@ fn alike(one: &[f32], other: &[f32]) -> f64 {
     if one.len() == other.len() && lengths > 0.0 { product / lengths } else { 0.0 }
 }
 
-/// Returns the mean of voices; empty if there are none, or they do not go together.
+/// Returns the mean of voices; empty if there are none, or their lengths differ.
 fn mean(voices: &[Vec<f32>]) -> Vec<f32> {
     let Some(first) = voices.first() else { return Vec::new() };
     let mut sum = vec![0.0; first.len()];
@@ -486,7 +503,7 @@ mod tests {
     use crate::testkit::people::people;
 
     #[test]
-    fn what_is_much_quieter_around_speech_is_no_speech() {
+    fn quiet_parts_around_speech_are_trimmed() {
         let voice: Vec<i16> =
             (0..16_000_i16).map(|n| if n % 2 == 0 { 3_000 } else { -3_000 }).collect();
         let quiet = vec![20; 8_000];
@@ -496,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_one_line_without_the_marks_that_the_model_is_given() {
+    fn names_are_one_line_without_brackets() {
         assert_eq!(name_of(" Anna-Lena ").unwrap(), "Anna-Lena");
         for name in ["", "  ", "a]b", "[a", "a\nb", &"x".repeat(41)] {
             assert!(matches!(name_of(name), Err(PeopleError::Name)), "{name}");
@@ -504,7 +521,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn recordings_of_two_voices_enrol_nobody() {
+    async fn recordings_of_two_voices_are_rejected() {
         let (people, _, voices) = people(SpeakerSettings::default());
         voices.hears(Some(1));
         let embedder = people.0.embedder.clone().unwrap();
@@ -520,7 +537,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_name_of_a_deleted_person_is_known_until_another_has_it() {
+    async fn the_name_of_a_deleted_person_is_remembered_until_another_person_has_it() {
         let (people, store, _) = people(SpeakerSettings::default());
         let voices: Vec<Voice> = vec![vec![1.0, 0.0].into(); SENTENCES];
         let anna = people.enrol("Anna", &voices).await.unwrap();
@@ -537,7 +554,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn speech_within_speech_is_a_part_of_it(speech in proptest::collection::vec(any::<i16>(), 0..3_000)) {
+        fn trimming_never_lengthens_speech(speech in proptest::collection::vec(any::<i16>(), 0..3_000)) {
             prop_assert!(spoken(&speech).len() <= speech.len());
         }
 

@@ -1,6 +1,7 @@
 //! Fixed phrases in Chinese and English. Not for the model's words.
 
 use hearken_base::language::Language;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A phrase in the two languages that we speak.
@@ -32,19 +33,19 @@ impl Phrase {
     }
 }
 
-/// Declares the phrases, each with its two keys and their defaults.
+/// Declares the phrases, each with its text in each language.
 macro_rules! phrases {
-    ($($(#[$doc:meta])* $name:ident { $zh:ident: $zh_text:literal, $en:ident: $en_text:literal })+) => {
+    ($($(#[$doc:meta])* $name:ident { zh: $zh:literal, en: $en:literal })+) => {
         /// Section `[phrases]`: all fixed phrases.
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(from = "PhraseKeys", into = "PhraseKeys")]
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(from = "Texts", into = "Texts")]
         pub struct Phrases {
             $($(#[$doc])* pub $name: Phrase,)+
         }
 
         impl Default for Phrases {
             fn default() -> Self {
-                PhraseKeys::default().into()
+                Texts::default().into()
             }
         }
 
@@ -57,28 +58,52 @@ macro_rules! phrases {
             }
         }
 
-        /// Keys of the phrases, one for each language.
-        #[derive(Serialize, Deserialize)]
+        /// Fixed phrases, one section for each language. An empty phrase is not spoken.
+        #[derive(Default, Serialize, Deserialize, JsonSchema)]
         #[serde(default, deny_unknown_fields)]
-        struct PhraseKeys {
-            $($zh: String, $en: String,)+
+        struct Texts {
+            zh: Chinese,
+            en: English,
         }
 
-        impl Default for PhraseKeys {
+        /// Fixed phrases in Chinese.
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        struct Chinese {
+            $($(#[$doc])* $name: String,)+
+        }
+
+        impl Default for Chinese {
             fn default() -> Self {
-                Self { $($zh: $zh_text.into(), $en: $en_text.into(),)+ }
+                Self { $($name: $zh.into(),)+ }
             }
         }
 
-        impl From<PhraseKeys> for Phrases {
-            fn from(keys: PhraseKeys) -> Self {
-                Self { $($name: Phrase { zh: keys.$zh, en: keys.$en },)+ }
+        /// Fixed phrases in English, and for speakers of every other language.
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        struct English {
+            $($(#[$doc])* $name: String,)+
+        }
+
+        impl Default for English {
+            fn default() -> Self {
+                Self { $($name: $en.into(),)+ }
             }
         }
 
-        impl From<Phrases> for PhraseKeys {
+        impl From<Texts> for Phrases {
+            fn from(texts: Texts) -> Self {
+                Self { $($name: Phrase { zh: texts.zh.$name, en: texts.en.$name },)+ }
+            }
+        }
+
+        impl From<Phrases> for Texts {
             fn from(phrases: Phrases) -> Self {
-                Self { $($zh: phrases.$name.zh, $en: phrases.$name.en,)+ }
+                Self {
+                    zh: Chinese { $($name: phrases.$name.zh,)+ },
+                    en: English { $($name: phrases.$name.en,)+ },
+                }
             }
         }
     };
@@ -86,33 +111,33 @@ macro_rules! phrases {
 
 phrases! {
     /// Answer to a wake word.
-    greeting { greeting_zh: "我在。", greeting_en: "I'm here." }
+    greeting { zh: "我在。", en: "I'm here." }
     /// Apology if a provider failed.
     apology {
-        apology_zh: "抱歉，我这边出了点问题，请再说一遍。",
-        apology_en: "Sorry, something went wrong. Please try again."
+        zh: "抱歉，我这边出了点问题，请再说一遍。",
+        en: "Sorry, something went wrong. Please try again."
     }
     /// Farewell before an idle connection is closed; empty to close silently.
-    farewell { farewell_zh: "那我先休息了，再见。", farewell_en: "I'll rest now. Goodbye." }
+    farewell { zh: "那我先休息了，再见。", en: "I'll rest now. Goodbye." }
     /// First phrase during a long tool call; empty for silence.
-    filler { filler_zh: "稍等，我看一下。", filler_en: "One moment, please." }
+    filler { zh: "稍等，我看一下。", en: "One moment, please." }
     /// Further phrase during a long tool call; empty for silence.
-    filler_again { filler_again_zh: "还在处理，请再等等。", filler_again_en: "Still working on it." }
+    filler_again { zh: "还在处理，请再等等。", en: "Still working on it." }
     /// Confirmation if tools succeeded and the model says nothing more; empty for silence.
-    done { done_zh: "好了。", done_en: "Done." }
+    done { zh: "好了。", en: "Done." }
     /// Answer if the server is overloaded; empty for silence.
     busy {
-        busy_zh: "现在有点忙，请过一会儿再说。",
-        busy_en: "I'm busy right now. Please try again in a moment."
+        zh: "现在有点忙，请过一会儿再说。",
+        en: "I'm busy right now. Please try again in a moment."
     }
     /// Answer if a limit of the day is reached; empty for silence.
     limit {
-        limit_zh: "今天的使用额度已经用完了，明天再聊吧。",
-        limit_en: "That was all for today. Let's talk again tomorrow."
+        zh: "今天的使用额度已经用完了，明天再聊吧。",
+        en: "That was all for today. Let's talk again tomorrow."
     }
     /// Question before a camera is used.
-    ask_camera { ask_camera_zh: "可以用一下摄像头吗？", ask_camera_en: "May I use the camera?" }
+    ask_camera { zh: "可以用一下摄像头吗？", en: "May I use the camera?" }
     /// Question before another tool is used; `{act}` is what it would do, `{tool}` and `{source}` are its name and its
     /// source's.
-    ask_tool { ask_tool_zh: "可以{act}吗？", ask_tool_en: "May I {act}?" }
+    ask_tool { zh: "可以{act}吗？", en: "May I {act}?" }
 }

@@ -1,4 +1,4 @@
-//! Role of a voice assistant as somebody has it. Not for what a role sets, nor for who has which role.
+//! Assigned role of a voice assistant. Not for the settings of a role, nor for the assignment.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use hearken_ports::role::RoleSettings;
 /// Lookup of a role by its id, or also by its name; must not wait.
 pub type RoleLookup = Arc<dyn Fn(&str) -> Option<Arc<AssignedRole>> + Send + Sync>;
 
-/// Lookup of the role of a device as it is now; must not wait.
+/// Lookup of the current role of a device; must not wait.
 pub type CurrentRole = Arc<dyn Fn() -> Option<Arc<AssignedRole>> + Send + Sync>;
 
-/// Role as somebody has it.
+/// Role that is assigned to a device, a person or a kind of client.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AssignedRole {
-    /// Id of the role; empty for one that is only tried.
+    /// Id of the role; empty for one that is only tried out.
     pub role_id: String,
     /// Its name.
     pub name: String,
@@ -31,13 +31,13 @@ impl Deref for AssignedRole {
     }
 }
 
-/// Returns the role that is configured for all clients of a kind, if there is one.
+/// Returns the role that is configured for all clients of a kind, if it exists.
 pub fn configured(roles: &RoleLookup, called: &str) -> Option<Arc<AssignedRole>> {
     (!called.is_empty()).then(|| roles(called)).flatten()
 }
 
-/// Returns the sources that clients in a configured role have; none while there is no such role: it may be there to keep
-/// tools from them.
+/// Returns the sources available to clients in a configured role; none while that role does not
+/// exist: its purpose may be to withhold tools from them.
 pub fn usable(
     mut sources: Vec<Arc<dyn ToolSource>>,
     configured: &str,

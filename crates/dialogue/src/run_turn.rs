@@ -1,6 +1,6 @@
 //! Runs one turn: asks the model, splits its answer into sentences as it streams, and sends them
 //! on. Calls the tools that the model asks for, and asks again with their results. Not for audio or
-//! sockets. Borrows nothing that lives longer than the turn.
+//! sockets. Borrows nothing that outlives the turn.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::tools::names::nearest;
 use crate::tools::{HeldCall, Offer, Toolbox, held_call};
 use crate::turn_trace::Stage;
 
-/// Largest size of what the model writes in one turn, text and calls, in bytes. A model that keeps
-/// to its maximum number of tokens stays far below.
+/// Maximum size of a model's output in one turn, text and calls, in bytes. A model within its token
+/// limit stays far below.
 const MAX_WRITTEN_BYTES: usize = 256 << 10;
 
 /// Dependencies of one turn.
@@ -29,11 +29,11 @@ pub struct TurnDependencies<'a> {
     pub llm: &'a dyn Llm,
     /// Tools that the model may call.
     pub tools: &'a Toolbox,
-    /// Person who speaks, if their voice is known: the prompt names them before their words.
+    /// The speaker, if their voice is enrolled: the prompt names them before their words.
     pub person: Option<&'a Arc<Person>>,
     /// Phrase for a failure of the model.
     pub apology: &'a str,
-    /// Phrase for a limit of the day that is reached.
+    /// Phrase for a reached daily limit.
     pub limit: &'a str,
     /// Phrase for a tool call that takes long.
     pub filler: &'a str,
@@ -61,13 +61,14 @@ pub async fn run_turn(
         other => other,
     };
     let end = match end {
-        // A cut comes first: an error behind it is no failure, and memory keeps the calls of a cut turn but none of a
-        // failed one.
+        // A cut takes precedence: an error after it is no failure, and memory retains the calls of
+        // a cut turn but not those of a failed one.
         _ if !turn.is_live() => TurnEnd::Interrupted,
         Ok(()) => TurnEnd::Completed,
         Err(TurnError::LimitReached(_)) => {
             reply.apologise(means.limit).await;
-            // There is no `user`: words that no model has read are neither remembered nor joined to the next ones.
+            // There is no `user`: words that no model has read are neither remembered nor joined to
+            // the next ones.
             return TurnRecord { user: None, said: reply.said, rounds, end: TurnEnd::Refused };
         }
         Err(error) => {
@@ -108,9 +109,9 @@ pub async fn say_text(turn: &Turn, text: &str, out: &TurnSink) -> TurnRecord {
     TurnRecord { user: None, said: reply.said, rounds: Vec::new(), end }
 }
 
-/// Asks the model in rounds until it makes no more calls, or may make no more. A call to which the
-/// person must agree ends the turn with a question; if these are the words that answer it, the call
-/// is made before the model is asked.
+/// Asks the model in rounds until it makes no more calls, or may make no more. A call that needs
+/// the person's consent ends the turn with a question; if these words answer such a question, the
+/// call is made before the model is asked.
 pub async fn answer(
     output: &mut impl TurnOutput,
     mut prompt: Prompt,
@@ -118,23 +119,24 @@ pub async fn answer(
     tools: &Toolbox,
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
-    // Every frontend asks the model here, so one check covers all. Between rounds there is none: an answer would break off
-    // for a few hundred tokens. Decision 0074.
+    // Every frontend asks the model here, so one check covers all. There is none between rounds: it
+    // would break off an answer to save a few hundred tokens. Decision 0074.
     check_limits(output, tools)?;
     let settings = tools.settings();
     message_repair::repair(&mut prompt.messages);
     let asked = prompt.messages.iter().rfind(|m| m.role == Role::User);
     let asked = asked.map(|m| m.content.as_str()).unwrap_or_default();
     let asked = output.own_words(asked).to_owned();
-    // The time for tools begins with the first call: a model that is slow to decide takes nothing of it.
+    // The time limit for tools starts with the first call: a model that is slow to decide uses up
+    // none of it.
     let mut until = None;
     if let Some(late) = late_results(output, &mut prompt, tools, &asked).await? {
         until = Some(Instant::now() + settings.turn_total);
         rounds.push(late);
     }
     let mut room = MAX_WRITTEN_BYTES;
-    // The server reads the answer to its question before the model does: a model that was led astray cannot fake a yes.
-    // Decision 0049.
+    // The server reads the answer to its question before the model does: a misled model cannot fake
+    // consent. Decision 0049.
     let held = tools.take_held();
     if held.is_none() {
         held_call::withdraw(&mut prompt.messages);
@@ -162,7 +164,7 @@ pub async fn answer(
             }
             return Ok(());
         }
-        // The person may go on speaking, and mean something else. Decision 0062.
+        // The person may still go on speaking, and mean something else. Decision 0062.
         output.turn().confirmed().await;
         if output.is_over() {
             return Ok(());
@@ -175,7 +177,8 @@ pub async fn answer(
             [] => Vec::new(),
             made => traced_calls(output, tools, &offer, made, &asked, until).await?,
         };
-        // A held call has a result as well: models' APIs refuse a later prompt in which a call has none.
+        // A held call has a result as well: model APIs refuse a later prompt with a call that has
+        // none.
         let round = told_round(after, calls, screened.results(made));
         tell_results(&mut prompt, said.text, &round);
         rounds.push(round);
@@ -187,7 +190,7 @@ pub async fn answer(
     Ok(())
 }
 
-/// Fails if a limit of the day is reached. The person's words are no answer to a question about a call then.
+/// Fails if a daily limit is reached. A pending question about a call is withdrawn then.
 fn check_limits(output: &impl TurnOutput, tools: &Toolbox) -> Result<(), TurnError> {
     output.turn().trace().within_limits().map_err(|reached| {
         drop(tools.take_held());
@@ -195,8 +198,8 @@ fn check_limits(output: &impl TurnOutput, tools: &Toolbox) -> Result<(), TurnErr
     })
 }
 
-/// Asks the person about a call, and holds it until their next words. Nothing is held if the turn
-/// ends before the question was sent.
+/// Asks the person about a call, and holds it until their next words. Holds nothing if the turn
+/// ends before the question is sent.
 async fn ask_person(output: &mut impl TurnOutput, tools: &Toolbox, held: HeldCall, question: &str) {
     output.words(question).await;
     output.pause().await;
@@ -206,8 +209,8 @@ async fn ask_person(output: &mut impl TurnOutput, tools: &Toolbox, held: HeldCal
     }
 }
 
-/// Waits for the results of calls that were made for the same words, and go on since a noise cut their turn. Writes them into
-/// the prompt, and returns them as the first round of the turn.
+/// Waits for the results of calls that were made for the same words and continue after a noise cut
+/// their turn. Writes the results into the prompt, and returns them as the first round of the turn.
 async fn late_results(
     output: &mut impl TurnOutput,
     prompt: &mut Prompt,
@@ -233,7 +236,7 @@ async fn late_results(
 }
 
 /// Makes the held call if the person's words agree, and returns it as the first round of the turn.
-/// If they do not agree, its result says so.
+/// If they do not agree, the result of the call says so.
 async fn decide_held(
     output: &mut impl TurnOutput,
     prompt: &Prompt,
@@ -249,7 +252,8 @@ async fn decide_held(
     let consent = &tools.settings().consent;
     let results = match held.permitted(consent.agrees(said, held), &offer) {
         Ok(()) => {
-            // One yes is one call: it goes on whatever cuts its turn, and the same words take its result after a noise.
+            // One consent covers one call. It continues even if its turn is cut, and the same words
+            // get its result after a noise.
             tools.agreed_with(&calls, said);
             traced_calls(output, tools, &offer, &calls, &held.asked, until).await?
         }
@@ -284,7 +288,7 @@ fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
 }
 
 /// Replaces the names in calls by the names of the tools that they mean, or by valid names that no
-/// tool has. Gives the calls unique ids. The arguments stay as the model wrote them.
+/// tool has. Gives the calls unique ids. Leaves the arguments unchanged.
 fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<ToolRequest> {
     for call in &mut calls {
         call.name =
@@ -314,7 +318,7 @@ impl Written {
     }
 }
 
-/// Reads one response of the model, of at most `room` bytes. What would follow is not read.
+/// Reads one response of the model, of at most `room` bytes, and ignores the rest.
 async fn converse(
     output: &mut impl TurnOutput,
     prompt: Prompt,
@@ -357,12 +361,12 @@ async fn converse(
                 written.calls.push(call);
                 output.pause().await;
             }
-            // The call was dropped, since it was cut: nothing that was said of it is true.
+            // The truncated call was dropped: anything that the model said about it is untrue.
             Some(Ok(LlmDelta::Finished { truncated: true, .. }))
                 if is_calling && written.calls.is_empty() =>
             {
                 trace.end(Stage::Model);
-                let why = "the answer was cut within a call of a tool";
+                let why = "the answer was truncated within a tool call";
                 let error = ProviderError::because("model", ProviderErrorKind::Protocol, why);
                 return Err(TurnError::Llm(error));
             }
@@ -373,7 +377,8 @@ async fn converse(
             None => break,
             Some(Err(error)) => {
                 trace.end(Stage::Model);
-                // What was written before the failure is spoken, so that the apology does not follow half a sentence.
+                // Text before the failure is spoken, so that the apology does not follow half a
+                // sentence.
                 output.pause().await;
                 return Err(TurnError::Llm(error));
             }

@@ -6,8 +6,8 @@ use hearken_base::language::is_han;
 
 /// Minimum weight of a first clause that is cut at a comma (a Han character weighs 2, others 1).
 const FIRST_CLAUSE_WEIGHT: usize = 10;
-/// Maximum weight of a sentence. Above it the sentence is cut at the next comma, above twice at the
-/// next space, above three times anywhere. This bounds every sentence.
+/// Maximum weight of a sentence. Above it the sentence is cut at the next comma, above twice the
+/// weight at the next space, above three times anywhere. This bounds every sentence.
 const LONG_WEIGHT: usize = 120;
 
 /// Words of English, German, Spanish, French and Russian that end in a full stop without ending a sentence.
@@ -17,15 +17,15 @@ const ABBREVIATIONS: [&str; 47] = [
     "z.b", "d.h", "u.a", "i.d.r", "mme", "mlle", "av", "avda", "blvd", "ave", "dept", "bhf", "cf",
     "vgl", "mio", "mrd", "tsd", "г", "ул",
 ];
-/// Words whose full stop ends no sentence where a number follows: `Jan. 5`, `Fig. 3`.
+/// Words whose full stop does not end a sentence if a number follows: `Jan. 5`, `Fig. 3`.
 const NUMBERED: [&str; 41] = [
     "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "fig",
     "figs", "eq", "p", "pp", "vol", "ch", "sec", "art", "tel", "ext", "max", "min", "abs", "pág",
     "págs", "pag", "núm", "num", "janv", "févr", "avr", "juil", "déc", "д", "кв", "стр", "рис",
     "гл",
 ];
-/// Titles and names of days, whose full stop ends no sentence where a name or a number follows: `Gen. Lee`, `Sat. Jan. 5`.
-/// They are written so, with a capital.
+/// Titles and names of days, whose full stop does not end a sentence if a name or a number follows:
+/// `Gen. Lee`, `Sat. Jan. 5`. Capitalised, as in text.
 const TITLES: [&str; 35] = [
     "Mt", "Mts", "Ft", "Gen", "Capt", "Cpt", "Lt", "Col", "Maj", "Sgt", "Cpl", "Cmdr", "Adm",
     "Rev", "Hon", "Sen", "Rep", "Gov", "Pres", "Supt", "Msgr", "Sig", "Dott", "Ing", "Srs", "Dres",
@@ -107,22 +107,22 @@ pub struct SentenceSplitter {
 enum Ending {
     /// End mark. Chinese ones end at once, English ones need a space after them.
     Stop { needs_space: bool },
-    /// Full stop. The letter behind the space decides: a small one goes on, and so does a number behind some words, and
-    /// a capital behind an ordinal.
+    /// Full stop. The next letter decides: a lower-case letter continues the sentence, as does a
+    /// number after some words, and a capital after an ordinal.
     FullStop { follows: Follows, spaced: bool },
     /// Comma at which the clause may be cut.
     Comma { needs_space: bool },
-    /// Full stop after the number of the next list item. The item begins at byte `at`.
+    /// Full stop after the number of the next list item. The item starts at byte `at`.
     Item { at: usize },
 }
 
-/// What a full stop stands behind.
+/// Text before a full stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
     Word,
     /// A word of [`NUMBERED`].
     Numbered,
-    /// A number behind a word of [`BEFORE_ORDINALS`].
+    /// A number after a word of [`BEFORE_ORDINALS`].
     Ordinal,
     /// A word of [`TITLES`].
     Title,
@@ -154,7 +154,7 @@ impl SentenceSplitter {
         }
     }
 
-    /// Handles following white space or a line end. Returns the sentence that it ends.
+    /// Handles subsequent white space or a line end. Returns the sentence that it ends.
     pub(super) fn gap(&mut self, line_ends: bool) -> Option<String> {
         if line_ends {
             return self.take();
@@ -241,8 +241,8 @@ impl SentenceSplitter {
         self.weight >= needed
     }
 
-    /// Handles a full stop at the end that follows a number. A number alone or after 第 ends
-    /// nothing. The next number of a list ends the sentence before it.
+    /// Handles a full stop at the end that follows a number. A number alone or after 第 does not end
+    /// a sentence. The next number of a list ends the sentence before it.
     #[allow(clippy::option_option, reason = "no number of this kind, or one that ends nothing")]
     fn item(&mut self) -> Option<Option<Ending>> {
         let text = self.buffer.strip_suffix('.')?;
@@ -264,7 +264,7 @@ impl SentenceSplitter {
         (parted && (begins || next)).then_some(Some(Ending::Item { at }))
     }
 
-    /// Returns what the full stop at the end stands behind.
+    /// Returns the kind of text before the full stop at the end.
     fn follows(&self) -> Follows {
         let text = self.buffer.trim_end_matches('.');
         let mut words = text
@@ -327,7 +327,8 @@ impl SentenceSplitter {
     }
 }
 
-/// Returns the number of the list item with which this text begins, as it stands in plain text: `1、` or `1, `; else 0.
+/// Returns the number of the list item that starts this text, in its plain form: `1、` or `1, `;
+/// else 0.
 fn first_item(text: &str) -> u32 {
     let text = text.trim_start();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn chinese_and_english_sentences_are_told_apart() {
+    fn chinese_and_english_text_is_split_into_sentences() {
         assert_eq!(split("你好！今天天气不错。去哪儿？"), ["你好！", "今天天气不错。", "去哪儿？"]);
         assert_eq!(
             split("It is 3.5 degrees. Really? Yes!"),
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_clause_goes_alone_and_later_ones_wait() {
+    fn only_the_first_clause_is_cut_at_a_comma() {
         assert_eq!(
             split("今天北京的天气很好，适合出门，记得带水，谢谢。"),
             ["今天北京的天气很好，", "适合出门，记得带水，谢谢。"]
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_times_versions_and_list_items_are_not_parted() {
+    fn numbers_times_versions_and_list_items_are_not_split() {
         for (text, sentences) in [
             ("今天的会议是在上午10：30开始的。", &["今天的会议是在上午10：30开始的。"][..]),
             ("明天的比赛结果是１０：３０吗？", &["明天的比赛结果是１０：３０吗？"]),

@@ -1,5 +1,6 @@
-//! Who speaks in one conversation: the person whose turn it is, a voice that is being learned, and voices that are ignored.
-//! Also what the model is told of it. Not for recognising voices, nor for what is stored: that is `crate::people`.
+//! Speakers in one conversation: the current person, a voice that is being enrolled, and voices
+//! that are ignored. Also the corresponding instructions for the model. Not for recognising voices,
+//! nor for storage: see `crate::people`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,10 +10,10 @@ use hearken_ports::{Exchange, Person, PersonId};
 
 use crate::people::{People, PeopleError, SENTENCES, Speaker, Voice};
 
-/// Earlier exchanges that the model is told.
+/// Maximum number of earlier exchanges in the model's instructions.
 const EXCHANGES_TOLD: usize = 5;
 
-/// Who speaks in one conversation.
+/// Tracker of the speakers in one conversation.
 pub struct SpeakerTracker {
     people: People,
     now: Mutex<Now>,
@@ -20,44 +21,47 @@ pub struct SpeakerTracker {
 
 #[derive(Default)]
 struct Now {
-    /// Voice of the last words by which one could be told.
+    /// Most recent voice of words long enough to identify a speaker.
     voice: Option<Voice>,
-    /// Person who said them, if they are known.
+    /// Person with that voice, if enrolled.
     person: Option<PersonId>,
-    /// Whether one could be told by the last words, or by those before the question to which they are the answer.
+    /// Whether the last words, or those before the question that they answer, were long enough to
+    /// identify a speaker.
     told: bool,
-    /// Whether the last words belong to words of another voice: they go on from them, or decide about a call for them.
+    /// Whether the last words belong to words of another voice: they continue them, or decide about
+    /// a call for them.
     is_mixed: bool,
     ignores_others: bool,
     enrolment: Option<Enrolment>,
-    /// Why the last enrolment failed, and whether the next words have come since: the model is told with them.
+    /// Reason why the last enrolment failed, and whether the next words have arrived since: their
+    /// prompt contains the reason.
     failed: Option<(String, bool)>,
     /// Exchanges of each person before this conversation.
     before: HashMap<PersonId, Vec<Exchange>>,
 }
 
-/// What words are for.
+/// Purpose of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordsFor {
-    /// Themselves.
+    /// A question or statement of their own.
     Themselves,
-    /// A question about a call, which they decide.
+    /// The answer to a question about a call.
     Decision,
-    /// Words before them that were not answered: both are answered together.
+    /// A continuation of earlier words that were not answered: both are answered together.
     Continuation,
 }
 
-/// Voice that is being learned.
+/// Enrolment in progress.
 #[derive(Debug, Clone)]
 pub struct Enrolment {
     /// Name of the person.
     pub name: String,
-    /// Voices in their sentences so far.
+    /// Voices of their sentences so far.
     pub voices: Vec<Voice>,
 }
 
 impl SpeakerTracker {
-    /// Creates the tracker of a conversation in which nobody has spoken.
+    /// Creates the tracker of a conversation without a speaker so far.
     pub fn new(people: People) -> Self {
         let ignores_others = people.settings().ignore_others;
         Self { people, now: Mutex::new(Now { ignores_others, ..Now::default() }) }
@@ -67,41 +71,44 @@ impl SpeakerTracker {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the people that are known.
+    /// Returns the enrolled people.
     pub fn people(&self) -> &People {
         &self.people
     }
 
-    /// Reads who is known: other instances may have changed it.
+    /// Reads the enrolled people: other instances may have changed them.
     pub async fn refresh(&self) {
         if let Err(error) = self.people.refresh().await {
-            tracing::warn!(error, "cannot read whose voices are known");
+            tracing::warn!(error, "cannot read the enrolled people");
         }
     }
 
-    /// Finds out who says this (16 kHz, mono). It is not known who if that takes too long.
+    /// Identifies the speaker of this speech (16 kHz, mono). Returns an unknown speaker after the
+    /// deadline.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
         let deadline = self.people.settings().deadline;
         tokio::time::timeout(deadline, self.people.identify(speech)).await.unwrap_or_default()
     }
 
-    /// Reports whether words of this speaker are to be ignored: those of another than the person who is spoken to, as
-    /// long as that person is known.
+    /// Reports whether words of this speaker are to be ignored: while a recognised person is spoken
+    /// to, those of anyone else.
     pub fn ignores(&self, speaker: &Speaker) -> bool {
         let now = self.now();
         let others = now.person.as_ref().filter(|id| speaker.is_other_than(id));
         now.ignores_others && others.is_some_and(|id| self.people.get(id).is_some())
     }
 
-    /// Ignores others than the person who is spoken to, or no longer does.
+    /// Sets whether anyone but the person who is spoken to is ignored.
     pub fn ignore_others(&self, ignores: bool) {
         self.now().ignores_others = ignores;
     }
 
-    /// Notes who has said words that are answered. Returns the enrolment that is complete with them.
+    /// Records the speaker of words that are answered. Returns the enrolment that is complete with
+    /// them.
     ///
-    /// A yes is too short to tell a voice by, and what was asked for is done for whoever asked. Somebody else who answers, or
-    /// speaks on, decides nothing about voices.
+    /// A short confirmation does not identify a voice, and the confirmed action is done for the
+    /// person who asked. Another speaker who answers the question, or continues the words, has no
+    /// effect on enrolment.
     pub fn heard(&self, speaker: &Speaker, words_for: WordsFor) -> Option<Enrolment> {
         let mut now = self.now();
         now.failed = now.failed.take().filter(|(_, told)| !told).map(|(why, _)| (why, true));
@@ -132,7 +139,8 @@ impl SpeakerTracker {
         now.enrolment.take_if(|enrolment| enrolment.voices.len() >= SENTENCES)
     }
 
-    /// Reports whether the model is told of a voice that is being learned, which changes with each sentence.
+    /// Reports whether the model's instructions mention an enrolment, and so change with each
+    /// sentence.
     pub fn learns(&self) -> bool {
         let now = self.now();
         now.enrolment.is_some() || now.failed.is_some()
@@ -143,7 +151,7 @@ impl SpeakerTracker {
         let outcome = self.people.enrol(&name, &voices).await;
         let mut now = self.now();
         match outcome {
-            // They have spoken last, or somebody else has meanwhile.
+            // They are the last speaker, unless another person has spoken meanwhile.
             Ok(person) => {
                 let same = now.voice.as_ref().is_some_and(|v| self.people.are_alike(v, &voices[0]));
                 if same {
@@ -158,11 +166,12 @@ impl SpeakerTracker {
         }
     }
 
-    /// Begins to learn the voice of the person who has spoken last. Returns how many more sentences are needed: none
-    /// where the person is known already. Then they are given this name, and their voice is learned better.
+    /// Starts to enrol the voice of the last speaker. Returns the number of further sentences
+    /// needed: none if the person is enrolled already. Then the person gets this name, and the
+    /// sentence improves their voice.
     ///
     /// # Errors
-    /// Too little was said to tell a voice by, or the name cannot be given.
+    /// Fails if too little was said to identify a voice, or the name cannot be given.
     pub async fn learn(&self, name: &str) -> Result<usize, PeopleError> {
         self.check_one_voice()?;
         let (voice, known) = {
@@ -184,30 +193,33 @@ impl SpeakerTracker {
         self.now().person.clone()
     }
 
-    /// Returns the person who has spoken last, as they are known now.
+    /// Returns the current data of the last speaker.
     pub fn person(&self) -> Option<Arc<Person>> {
         self.people.get(&self.person_id()?)
     }
 
-    /// Remembers a fact about the person who has spoken last.
+    /// Stores a fact about the last speaker.
     ///
     /// # Errors
-    /// Nobody who is known has spoken, the fact is empty or too long, or the store failed.
+    /// Fails if the last speaker is not enrolled, the fact is empty or too long, or the store
+    /// failed.
     pub async fn remember(&self, fact: &str) -> Result<(), PeopleError> {
         self.check_one_voice()?;
         let person = self.person().ok_or(PeopleError::Unknown)?;
         self.people.remember(&person.id, fact).await
     }
 
-    /// Checks that what is answered was said by one voice: a tool about the person who speaks must not mean another.
+    /// Checks that one voice said the words that are answered: a tool about the speaker must not
+    /// affect another person.
     fn check_one_voice(&self) -> Result<(), PeopleError> {
         if self.now().is_mixed { Err(PeopleError::AnotherVoice) } else { Ok(()) }
     }
 
-    /// Deletes the person who has spoken last, with all that is known of them.
+    /// Deletes the last speaker with all their data.
     ///
     /// # Errors
-    /// Nobody who is known has spoken, too little was said to tell a voice by, or the store failed.
+    /// Fails if the last speaker is not enrolled, too little was said to identify a voice, or the
+    /// store failed.
     pub async fn forget_person(&self) -> Result<(), PeopleError> {
         self.check_one_voice()?;
         if !self.now().told {
@@ -221,7 +233,7 @@ impl SpeakerTracker {
         Ok(())
     }
 
-    /// Returns the person of these words: who has spoken last, where too little was said.
+    /// Returns the person of these words; the last speaker if too little was said.
     pub fn who(&self, speaker: &Speaker) -> Option<Arc<Person>> {
         if speaker.voice.is_none() {
             return self.person();
@@ -229,8 +241,8 @@ impl SpeakerTracker {
         speaker.person.as_ref().and_then(|person| self.people.get(&person.id))
     }
 
-    /// Returns what the model is told of the person who speaks, with earlier conversations if it has a `memory` of them, and
-    /// of a voice that is being learned; may be empty.
+    /// Returns the model's instructions about the speaker, with earlier conversations if `memory`
+    /// is set, and about an enrolment; may be empty.
     pub fn instructions(&self, person: Option<&Arc<Person>>, memory: bool) -> String {
         let mut told = String::new();
         if let Some(person) = person {
@@ -270,7 +282,7 @@ impl SpeakerTracker {
         }
         let mut now = self.now();
         let before = now.before.entry(id.clone()).or_insert_with(|| exchanges.clone());
-        // They may have been forgotten meanwhile.
+        // Exchanges may have been deleted meanwhile.
         before.retain(|exchange| exchanges.contains(exchange));
         let skipped = before.len().saturating_sub(EXCHANGES_TOLD);
         for Exchange { said, answered } in &before[skipped..] {
@@ -282,7 +294,8 @@ impl SpeakerTracker {
     }
 }
 
-/// Returns the words of a person as the model is given them. Words that were kept may have their mark already.
+/// Returns the words of a person as the model receives them. Retained words may have their mark
+/// already.
 pub fn attributed(person: Option<&Arc<Person>>, words: &str) -> String {
     match person {
         Some(person) => mark(person) + unattributed(Some(person), words),
@@ -290,7 +303,8 @@ pub fn attributed(person: Option<&Arc<Person>>, words: &str) -> String {
     }
 }
 
-/// Returns the words of a remembered message without the mark of a person who was deleted since.
+/// Returns the words of a remembered message without the mark of a person who has been deleted
+/// since.
 pub fn without_deleted<'a>(people: &People, words: &'a str) -> &'a str {
     let marked = words.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     marked.filter(|(name, _)| people.was_deleted(name)).map_or(words, |(_, rest)| rest)

@@ -32,12 +32,13 @@ impl SpokenSentences {
     /// Adds a chunk and returns the sentences that are now complete.
     pub(super) fn push(&mut self, chunk: &str) -> Vec<String> {
         let mut cut = Cut { splitter: &mut self.splitter, done: Vec::new() };
-        // Text becomes plain before it becomes sentences: speech and text clients get the same words. Decision 0017.
+        // Text becomes plain before it is split into sentences: speech and text clients get the
+        // same words. Decision 0017.
         self.cleaner.feed(chunk, &mut cut);
         sayable(cut.done)
     }
 
-    /// Reports whether anything of the answer is not said aloud.
+    /// Reports whether any part of the answer is not spoken.
     pub(super) fn has_left_out(&self) -> bool {
         self.cleaner.has_left_out()
     }
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_where_lines_and_emoji_end_them() {
+    fn line_ends_and_emoji_end_sentences() {
         assert_eq!(
             spoken(&[
                 "# 天气\n\n- **北京**：晴😊\n- 上海：雨。",
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_goes_out_before_the_next_begins() {
+    fn a_sentence_is_returned_before_the_next_starts() {
         let mut spoken = SpokenSentences::default();
         for (chunk, said) in [
             ("Hello!", vec![]),
@@ -104,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_do_not_matter_and_both_faces_say_the_same_words(
+        fn speech_and_text_have_the_same_words_for_any_chunks(
             pieces in prop::collection::vec(
                 "[a-z]{1,5}|你好|[*_`~]{1,3}|[。，.,!?] ?|\n|\n- |\n# |😊|\\[a\\]\\(b\\)|<br>| ", 0..40
             )

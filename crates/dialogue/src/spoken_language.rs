@@ -1,4 +1,5 @@
-//! Language that the person last spoke, which actors of one connection share. Not for detecting it.
+//! Language that the person last spoke, shared by the actors of one connection. Not for detecting
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -15,10 +15,11 @@ use super::turn::{PlaybackProgress, Said, Sentence, Turn, TurnError, TurnEvent, 
 use super::turn_output::TurnOutput;
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
-/// Minimum duration of a call before another filler phrase, however long the silence before it was.
+/// Minimum duration of a call before another filler phrase, however long the silence before the
+/// call was.
 const SHORT_CALL: Duration = Duration::from_millis(500);
 
-/// Phrases for a tool call that takes long. An empty phrase is not spoken.
+/// Filler phrases for a long tool call. An empty phrase is not spoken.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FillerPhrases<'a> {
     /// First phrase.
@@ -36,16 +37,16 @@ pub(super) struct SpokenOutput<'a> {
     filler_spoken: bool,
     /// Set if the last filler phrase was empty.
     filler_skipped: bool,
-    /// Set if all calls of the last round succeeded, and the model wants no more.
+    /// Set if all calls of the last round succeeded, and the model makes no more.
     done: bool,
-    /// Set if nobody receives the output: the turn was cut, or speech synthesis has failed.
+    /// Set if the output has no receiver: the turn was cut, or speech synthesis has failed.
     output_closed: bool,
     phrases: FillerPhrases<'a>,
-    /// Person who speaks, if their voice is known.
+    /// The speaker, if their voice is enrolled.
     person: Option<&'a Arc<Person>>,
     out: &'a TurnSink,
     spoken: SpokenSentences,
-    /// Time when the last sentence was sent, or a phrase was left out.
+    /// Time when the last sentence was sent, or a phrase was skipped.
     last_sent: Instant,
 }
 
@@ -67,7 +68,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Returns the output of a turn of this person.
+    /// Sets the person whose turn this is.
     pub(super) fn of(self, person: Option<&'a Arc<Person>>) -> Self {
         Self { person, ..self }
     }
@@ -109,7 +110,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Sends the emotion if it was not sent yet. Returns false if nobody receives the output.
+    /// Sends the emotion if it was not sent yet. Returns false if the output has no receiver.
     async fn send_emotion(&mut self) -> bool {
         match self.emotion_detector.take() {
             Some(emotion) => self.send(TurnEvent::Emotion(emotion)).await,
@@ -117,7 +118,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Says that the turn has failed, with the face for it if the model has shown none.
+    /// Speaks the apology for a failed turn, with a matching emotion if the model has shown none.
     pub(super) async fn apologise(&mut self, phrase: &str) {
         if phrase.is_empty() {
             return;
@@ -128,7 +129,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Sends these sentences. Returns false if nobody receives the output.
+    /// Sends these sentences. Returns false if the output has no receiver.
     async fn send_sentences(&mut self, sentences: impl IntoIterator<Item = String>) -> bool {
         for text in sentences {
             if !self.send_emotion().await || !self.say(text, true).await {
@@ -147,7 +148,7 @@ impl<'a> SpokenOutput<'a> {
         sent
     }
 
-    /// Waits until the silence of calls begun at `begun` has lasted long enough for a phrase. No
+    /// Waits until the silence during calls that started at `begun` is long enough for a phrase. No
     /// phrase is due while words are on their way to the device: it would be queued after them.
     async fn wait_for_filler(&self, begun: Instant, settings: &ToolSettings) {
         let mut progress = self.turn.progress();
@@ -167,14 +168,15 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Returns when the next phrase is due. `None` until all words were sent to the device.
+    /// Returns the due time of the next phrase. `None` until all words were sent to the device.
     fn filler_due(
         &self,
         spoken: PlaybackProgress,
         begun: Instant,
         settings: &ToolSettings,
     ) -> Option<Instant> {
-        // The next phrase goes by what the device plays, not by the length of texts. Decision 0014.
+        // The next phrase is timed by the device's playback, not by the length of texts. Decision
+        // 0014.
         if spoken.sentences < self.said.len() {
             return None;
         }
@@ -190,7 +192,7 @@ impl<'a> SpokenOutput<'a> {
     }
 
     /// Returns the delay between sending the last filler phrase and its playback. Zero if the last
-    /// sentence was no phrase. The next phrase is sent this much earlier.
+    /// sentence was no filler. The next phrase is sent this much earlier.
     fn filler_delay(&self, spoken: PlaybackProgress) -> Duration {
         match self.said.last() {
             Some(last) if !last.remembered => spoken.began.duration_since(self.last_sent),
@@ -198,7 +200,7 @@ impl<'a> SpokenOutput<'a> {
         }
     }
 
-    /// Speaks a filler phrase, or skips an empty one. Returns false if nobody receives the output.
+    /// Speaks a filler phrase, or skips an empty one. Returns false if the output has no receiver.
     async fn speak_filler(&mut self, phrase: &str) -> bool {
         self.filler_spoken = true;
         self.filler_skipped = phrase.is_empty();
@@ -300,7 +302,7 @@ impl EmotionDetector {
         }
     }
 
-    /// Reports whether the model has written an emoji. No device may be able to show it.
+    /// Reports whether the model has written an emoji, even one that no device can show.
     fn has_emoji(&self) -> bool {
         self.seen.is_some() || self.written
     }

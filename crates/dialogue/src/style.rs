@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use hearken_ports::role::ReplyLanguage;
 use hearken_proto::ids::DeviceId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::role::AssignedRole;
@@ -23,10 +24,10 @@ pub type StyleLookup = Arc<dyn Fn(&DeviceId) -> ConversationStyle + Send + Sync>
 pub const CURRENT_TIME: &str = "{current_time}";
 
 /// Character that the model can play.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Character {
-    /// Name by which people ask for the character.
+    /// Name of the character, as people ask for it.
     pub name: String,
     /// Description of the character and its way of speaking, for the model.
     pub persona: String,
@@ -51,8 +52,8 @@ pub struct ConversationStyle {
 pub type SharedStyle = Arc<Mutex<ConversationStyle>>;
 
 impl ConversationStyle {
-    /// Returns the style for a person with a role of their own, which lies over the device's role. Its
-    /// instructions come before those of the device.
+    /// Returns the style for a person with a role of their own, which takes precedence over the
+    /// device's role. Its instructions come before those of the device.
     #[must_use]
     pub fn with_role(self, role: Option<Arc<AssignedRole>>) -> Self {
         let Some(role) = role else { return self };

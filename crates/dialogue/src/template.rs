@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_filled_once() {
+    fn placeholders_are_filled_once() {
         let told = fill("{a}{b} {c} {", &[("{a}", "{b}"), ("{b}", "2"), ("{x}", "")]);
         assert_eq!(told, "{b}2 {c} {");
     }

@@ -1,4 +1,4 @@
-//! A turn: one input and all work to answer it. Not for doing the work.
+//! A turn: one input and all the work to answer it. Not for doing the work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +18,8 @@ use crate::turn_rate::TurnRate;
 use crate::turn_trace::TurnTrace;
 use crate::turn_trace::vocabulary::Outcome;
 
-/// Identity of one turn and the means to end it. Travels in every message. A stage ignores messages
-/// of a turn that is no longer live, which drops late work early.
+/// Identity of one turn and the means to end it. Part of every message. A stage ignores messages of
+/// a turn that is no longer live, which drops late work early.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// Number of the turn within its connection, from 1.
@@ -30,22 +30,23 @@ pub struct Turn {
     reply: CancellationToken,
     /// Playback progress of the turn.
     progress: Arc<watch::Sender<Option<PlaybackProgress>>>,
-    /// Whether its speech is to be sent.
+    /// Whether its speech may be sent.
     playback: Arc<watch::Sender<PlaybackControl>>,
     /// Rate of its client's turns, if it is limited.
     rate: Option<TurnRate>,
-    /// True once the turn is counted in it.
+    /// True once the rate has counted the turn.
     rate_taken: Arc<AtomicBool>,
     is_too_fast: Arc<AtomicBool>,
     /// Admission permit of the turn, from admission until the turn ends.
     permit: Arc<Mutex<Option<TurnPermit>>>,
-    /// Who says its words, once that is known.
+    /// Speaker of its words, once identified.
     speaker: Arc<Mutex<Speaker>>,
-    /// Cancelled once it is certain that the person has finished. `None` if that was so from the beginning.
+    /// Cancelled once it is certain that the person has finished. `None` if that was certain from
+    /// the start.
     certain: Option<CancellationToken>,
-    /// What is written about it.
+    /// Trace of the turn.
     trace: TurnTrace,
-    /// True if its client needs no pause between `tts start` and its sound.
+    /// True if its client needs no pause between `tts start` and the audio.
     plays_at_once: bool,
 }
 
@@ -54,22 +55,22 @@ pub struct Turn {
 pub struct PlaybackProgress {
     /// Number of sentences whose audio was sent completely; `usize::MAX` if no more will be sent.
     pub sentences: usize,
-    /// Time when the last of these sentences began to play.
+    /// Time when the last of these sentences started to play.
     pub began: Instant,
     /// Time when all sent audio will have been played.
     pub quiet_from: Instant,
-    /// Length of the audio that is not sent, if nothing more is to come; known while the speech is paused.
+    /// Length of the unsent audio, if the speech is complete; known while the speech is paused.
     pub left: Option<Duration>,
 }
 
-/// Whether a turn's speech is to be sent.
+/// Whether a turn's speech may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlaybackControl {
-    /// True while a person may be interrupting it.
+    /// True during a possible interruption.
     pub paused: bool,
     /// Number of times that it was resumed.
     pub resumed: u32,
-    /// Number of sentences, from the first, that are not repeated when it is resumed.
+    /// Number of sentences, from the first, that are not repeated after the pause.
     pub from: usize,
 }
 
@@ -100,44 +101,46 @@ impl Turn {
         }
     }
 
-    /// Returns the turn of a client that plays at once, or does not.
+    /// Sets whether the turn's client plays at once.
     #[must_use]
     pub fn played_at_once(self, plays_at_once: bool) -> Self {
         Self { plays_at_once, ..self }
     }
 
-    /// Reports whether its client plays what follows `tts start` at once.
+    /// Reports whether its client plays audio directly after `tts start`.
     pub fn plays_at_once(&self) -> bool {
         self.plays_at_once
     }
 
-    /// Returns the turn with what is written about it.
+    /// Sets the trace of the turn.
     #[must_use]
     pub fn traced(self, trace: TurnTrace) -> Self {
         Self { trace, ..self }
     }
 
-    /// Ends the turn with what its record tells, in its trace. What comes later is not written.
+    /// Records the turn's words and outcome in its trace, and ends the trace. Later writes are
+    /// ignored.
     pub fn record(&self, record: &TurnRecord) {
         let said: Vec<_> = record.said.iter().map(|said| said.text.as_str()).collect();
         self.trace().said(&said.join(" "));
         self.trace().finish(Outcome::from(&record.end));
     }
 
-    /// Returns what is written about the turn.
+    /// Returns the trace of the turn.
     pub fn trace(&self) -> &TurnTrace {
         &self.trace
     }
 
-    /// Returns a speculative answer of this turn, begun before it is certain that the person has finished. Its reply is held
-    /// until [`Turn::confirm`], ends with that of the turn, and can be withdrawn alone.
+    /// Returns a speculative answer of this turn, started before it is certain that the person has
+    /// finished. Its reply is held until [`Turn::confirm`], ends with that of the turn, and can be
+    /// withdrawn alone.
     pub fn speculate(&self) -> Self {
         let certain = Some(CancellationToken::new());
         let trace = self.trace.speculate();
         Self { reply: self.reply.child_token(), certain, trace, ..self.clone() }
     }
 
-    /// Lets the reply of a speculation go out: the person has finished.
+    /// Releases the reply of a speculation: the person has finished.
     pub fn confirm(&self) {
         if let Some(certain) = &self.certain {
             self.trace.use_speculation();
@@ -145,13 +148,14 @@ impl Turn {
         }
     }
 
-    /// Ends a speculation, and nothing else of its turn: the person goes on.
+    /// Ends a speculation, but nothing else of its turn: the person goes on.
     pub fn withdraw(&self) {
         self.trace.withdraw();
         self.reply.cancel();
     }
 
-    /// Waits until it is certain that the person has finished, or the turn is not to be answered any more.
+    /// Waits until it is certain that the person has finished, or the turn is no longer to be
+    /// answered.
     pub async fn confirmed(&self) {
         let Some(certain) = &self.certain else { return };
         tokio::select! {
@@ -171,13 +175,14 @@ impl Turn {
         self.reply.is_cancelled() && !self.words.is_cancelled()
     }
 
-    /// Waits until the turn is not to be answered any more. Resolves at once if it already is not.
+    /// Waits until the turn is no longer to be answered. Resolves at once if that is already the
+    /// case.
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
         self.reply.cancelled()
     }
 
-    /// Waits until not even the words of the turn are needed. Resolves at once if they already are
-    /// not.
+    /// Waits until not even the words of the turn are needed. Resolves at once if that is already
+    /// the case.
     pub fn discarded(&self) -> WaitForCancellationFuture<'_> {
         self.words.cancelled()
     }
@@ -192,12 +197,12 @@ impl Turn {
         self.progress.send_replace(Some(progress));
     }
 
-    /// Returns a receiver of the orders for its speech.
+    /// Returns a receiver of the playback control of its speech.
     pub fn playback(&self) -> watch::Receiver<PlaybackControl> {
         self.playback.subscribe()
     }
 
-    /// Returns the last order for its speech.
+    /// Returns the current playback control of its speech.
     pub fn playback_now(&self) -> PlaybackControl {
         *self.playback.borrow()
     }
@@ -207,7 +212,7 @@ impl Turn {
         self.playback.send_modify(|playback| playback.paused = true);
     }
 
-    /// Resumes its speech after so many sentences.
+    /// Resumes its speech after this number of sentences.
     pub fn resume_playback(&self, from: usize) {
         self.playback.send_modify(|playback| {
             let resumed = playback.resumed + 1;
@@ -215,24 +220,24 @@ impl Turn {
         });
     }
 
-    /// Notes who says its words.
+    /// Records the speaker of its words.
     pub fn note_speaker(&self, speaker: Speaker) {
         *self.speaker.lock().unwrap_or_else(PoisonError::into_inner) = speaker;
     }
 
-    /// Returns who says its words, as far as it is known.
+    /// Returns the speaker of its words, as far as known.
     pub fn speaker(&self) -> Speaker {
         self.speaker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the turn of a client with this rate.
+    /// Sets the rate of the turn's client.
     #[must_use]
     pub fn at_rate(self, rate: Option<TurnRate>) -> Self {
         Self { rate, ..self }
     }
 
-    /// Acquires an admission permit. Returns false if none is free, or turns come too fast: the turn
-    /// is not answered then.
+    /// Acquires an admission permit. Returns false if none is free, or turns come too fast: then
+    /// the turn is not answered.
     pub fn acquire_permit(&self, admission: &Admission) -> bool {
         let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
         if permit.is_none() {
@@ -241,10 +246,11 @@ impl Turn {
         permit.is_some()
     }
 
-    /// Counts the turn in the rate of its client, once: the permit may be returned in each pause of the person.
+    /// Counts the turn in the rate of its client, once: the permit may be returned in each pause of
+    /// the person.
     ///
     /// # Errors
-    /// Turns come too fast; the time after which the next one may begin.
+    /// Returns the time after which the next turn may start, if turns come too fast.
     pub fn take_rate(&self) -> Result<(), Duration> {
         if self.rate_taken.load(Ordering::Relaxed) {
             return Ok(());
@@ -255,12 +261,12 @@ impl Turn {
         taken
     }
 
-    /// Reports whether the turn was refused last because turns come too fast.
+    /// Reports whether the turn was last refused because turns come too fast.
     pub fn is_too_fast(&self) -> bool {
         self.is_too_fast.load(Ordering::Relaxed)
     }
 
-    /// Takes the permit of another turn, if it has one: nobody else can have it in between.
+    /// Takes the permit of another turn, if it has one, without releasing it in between.
     pub fn take_permit(&self, of: &Self) {
         let permit = of.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
         if permit.is_some() {
@@ -268,7 +274,7 @@ impl Turn {
         }
     }
 
-    /// Returns the permit, if there is one, for others to use.
+    /// Releases the permit, if there is one, for other turns.
     pub fn release_permit(&self) {
         drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -305,11 +311,11 @@ pub enum TurnInput {
     },
     /// Text to speak that the model did not write, in any form.
     Say(String),
-    /// Silence that lasted until the connection is about to be closed.
+    /// Silence after which the connection is about to be closed.
     Farewell,
     /// Speech that could not be recognised. It is answered with an apology.
     Unrecognised,
-    /// Words for which there is no capacity. They are answered with a fixed phrase.
+    /// Words without capacity to answer them. They are answered with a fixed phrase.
     Busy,
 }
 
@@ -368,10 +374,10 @@ pub enum TurnError {
     /// Today's limit is reached: the model is not asked.
     #[error(transparent)]
     LimitReached(LimitReached),
-    /// The model answered nothing that can be spoken.
+    /// The model's answer has nothing that can be spoken.
     #[error("the language model gave no words")]
     NoWords,
-    /// The model wanted more rounds of calls than it may have.
+    /// The model requested more rounds of calls than allowed.
     #[error("the model did not stop calling tools")]
     TooManyRounds,
     /// A tool failed, and its failure ends the turn instead of going to the model.
@@ -390,8 +396,8 @@ pub enum TurnError {
 pub struct TurnRecord {
     /// Words of the person, if there were any.
     pub user: Option<String>,
-    /// Every sentence sent to the output, in order. Apologies and other fixed phrases are not among
-    /// those remembered.
+    /// Every sentence sent to the output, in order. Apologies and other fixed phrases are not
+    /// remembered.
     pub said: Vec<Said>,
     /// Rounds of tool calls, in order.
     pub rounds: Vec<ToolRound>,
@@ -406,7 +412,7 @@ impl TurnRecord {
     }
 }
 
-/// Tool calls that the model asked for at once.
+/// Tool calls that the model requested together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRound {
     /// Number of sentences of the turn sent to the output before these calls.
@@ -418,7 +424,7 @@ pub struct ToolRound {
 }
 
 impl ToolRound {
-    /// Returns the round without these calls; none if none is left.
+    /// Returns the round without these calls; `None` if none remain.
     pub(crate) fn without(&self, leaves_out: impl Fn(&ToolRequest, &str) -> bool) -> Option<Self> {
         let all = self.calls.iter().zip(&self.results);
         let (calls, results): (Vec<_>, Vec<_>) =

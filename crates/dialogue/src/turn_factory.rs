@@ -23,13 +23,13 @@ pub struct TurnFactory {
     traces: Option<Traces>,
 }
 
-/// Where the connection's turns are written about.
+/// Journal of the connection's turns, with the data of their client.
 #[derive(Clone)]
 struct Traces {
     journal: TurnJournal,
     kind: ClientKind,
     client: Arc<str>,
-    /// Version of a device's firmware, if that is known.
+    /// Version of a device's firmware, if known.
     firmware: Option<Arc<str>>,
     role: CurrentRole,
 }
@@ -47,7 +47,7 @@ impl TurnFactory {
         }
     }
 
-    /// Returns the factory with a journal of its turns, as those of this client.
+    /// Sets the journal and the client of the turns.
     #[must_use]
     pub fn traced(self, journal: &TurnJournal, kind: ClientKind, client: &str) -> Self {
         let journal = journal.clone();
@@ -56,19 +56,19 @@ impl TurnFactory {
         Self { traces: Some(traces), ..self }
     }
 
-    /// Returns the factory of a client that has this role.
+    /// Sets the role of the client.
     #[must_use]
     pub fn in_role(self, role: CurrentRole) -> Self {
         Self { traces: self.traces.map(|traces| Traces { role, ..traces }), ..self }
     }
 
-    /// Returns the factory of a device with this version of its firmware.
+    /// Sets the firmware version of the device.
     #[must_use]
     pub fn on_firmware(self, firmware: Option<Arc<str>>) -> Self {
         Self { traces: self.traces.map(|traces| Traces { firmware, ..traces }), ..self }
     }
 
-    /// Returns the factory of a client with this rate of turns.
+    /// Sets the rate of the client's turns.
     #[must_use]
     pub fn at_rate(self, rate: TurnRate) -> Self {
         Self { rate: Some(rate), ..self }
@@ -90,14 +90,14 @@ impl TurnFactory {
         turn.traced(trace)
     }
 
-    /// Returns the next turn, for a request in which nothing is said: nothing is written about it.
+    /// Returns the next turn without a trace, for a request without speech.
     pub fn next_untraced(&self) -> Turn {
         let id = TurnId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let plays_at_once = self.plays_at_once.load(Ordering::Relaxed);
         Turn::new(id, &self.connection).played_at_once(plays_at_once).at_rate(self.rate.clone())
     }
 
-    /// Notes that the client of the connection plays what follows `tts start` at once.
+    /// Records that the client of the connection plays audio directly after `tts start`.
     pub fn plays_at_once(&self) {
         self.plays_at_once.store(true, Ordering::Relaxed);
     }

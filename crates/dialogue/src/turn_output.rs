@@ -1,4 +1,5 @@
-//! What a turn's rounds write to: the one thing in which speech, text and REST differ. Not for the rounds.
+//! Output of a turn's rounds: the only difference between speech, text and REST. Not for the
+//! rounds.
 
 use hearken_ports::{Prompt, ToolRequest, Usage};
 use tokio::time::Instant;
@@ -7,8 +8,8 @@ use crate::tools::{Offer, Toolbox};
 use crate::turn::{Turn, TurnError};
 
 /// Output of a turn, in order: the model's words as they stream, and its tool calls.
-// The rounds know this trait and no sentences: speech, text and REST differ in what is said meanwhile and in how calls
-// are shown, not in the rounds. Decision 0015.
+// The rounds use this trait and no sentences: speech, text and REST differ in the output during
+// calls and in how calls are shown, not in the rounds. Decision 0015.
 #[allow(
     async_fn_in_trait,
     reason = "awaited by the task of the turn, never spawned through the trait"
@@ -20,17 +21,17 @@ pub trait TurnOutput {
     /// Reports whether the turn was cut or its receiver is gone.
     fn is_over(&self) -> bool;
 
-    /// Returns the number of pieces sent until now, counted like [`crate::turn::ToolRound::after`].
+    /// Returns the number of pieces sent so far, counted like [`crate::turn::ToolRound::after`].
     fn said(&self) -> usize;
 
-    /// Reports whether a turn ends with an error if its model wants calls after the last allowed
-    /// round. If false, the model is asked once more without calls, and answers with what it
-    /// knows.
+    /// Reports whether a turn ends with an error if its model requests calls after the last allowed
+    /// round. If false, the model is asked again without calls, and answers from the results so
+    /// far.
     fn must_end_by_itself(&self) -> bool {
         false
     }
 
-    /// Returns the person's own words, without what a frontend put around them in the prompt.
+    /// Returns the person's own words, without additions of a frontend in the prompt.
     fn own_words<'a>(&'a self, asked: &'a str) -> &'a str {
         asked
     }
@@ -45,7 +46,7 @@ pub trait TurnOutput {
     /// Receives more of the model's text, cut anywhere.
     async fn words(&mut self, text: &str);
 
-    /// Completes the text until now: calls follow, or nothing more.
+    /// Completes the text so far: calls follow, or the end.
     async fn pause(&mut self);
 
     /// Executes the calls of one round, each until the deadline `until`. `asked` holds the person's

@@ -1,5 +1,5 @@
-//! Rates of turns: of each device, and of all clients at an outside address. Checked before any
-//! service is called. Not for the number of turns at once, nor for what a day may cost.
+//! Rates of turns: of each device, and of all clients at one external address. Checked before any
+//! service is called. Not for the number of concurrent turns, nor for daily limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::admission::AdmissionSettings;
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Rates of all clients of a server; by default none is limited. Clones share them.
+/// Rates of all clients of a server; by default there are no limits. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct TurnRates {
     minute: Option<Pace>,
@@ -23,7 +23,7 @@ pub struct TurnRates {
 #[derive(Debug, Clone)]
 pub struct TurnRate {
     rates: TurnRates,
-    /// Id of a device; `None` for a client that only its address limits.
+    /// Id of a device; `None` for a client that is limited by address only.
     device: Option<Arc<str>>,
     /// Address of the client, if it is limited.
     address: Option<Arc<str>>,
@@ -40,7 +40,7 @@ impl TurnRates {
         }
     }
 
-    /// Returns the rate of a client: a device, and a limited address, as far as it has them.
+    /// Returns the rate of a client: of its device and of its address, if given.
     pub fn of(&self, device: Option<&str>, address: Option<&str>) -> TurnRate {
         let rates = self.clone();
         TurnRate { rates, device: device.map(Arc::from), address: address.map(Arc::from) }
@@ -51,7 +51,7 @@ impl TurnRate {
     /// Counts a turn.
     ///
     /// # Errors
-    /// Turns come too fast; the time after which the next one may begin.
+    /// Returns the time after which the next turn may start, if turns come too fast.
     pub fn take(&self) -> Result<(), Duration> {
         let TurnRates { minute, hour, address } = &self.rates;
         let limits = [
@@ -62,7 +62,7 @@ impl TurnRate {
         let of_client = limits
             .into_iter()
             .filter_map(|(pace, client, key)| Some((pace.as_ref()?, client.as_deref()?, key)));
-        // What one limit refuses counts in none.
+        // A turn that one limit refuses counts against none.
         for (pace, client, key) in of_client.clone() {
             let wait = pace.wait(client);
             if !wait.is_zero() {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_device_and_an_address_begin_only_so_many_turns() {
+    async fn turns_of_a_device_and_of_an_address_are_limited() {
         let settings = AdmissionSettings {
             turns_per_minute: 20,
             turns_per_hour: 50,
@@ -104,7 +104,7 @@ mod tests {
         tokio::time::advance(MINUTE).await;
         assert_eq!(begun(&at_home, 100), 20);
         tokio::time::advance(MINUTE).await;
-        assert_eq!(begun(&at_home, 100), 11, "the hour allows 50, and one more in 72 s");
+        assert_eq!(begun(&at_home, 100), 11, "the hour allows 50, and another in 72 s");
         let outside = [rates.of(Some("b"), Some("x")), rates.of(Some("c"), Some("x"))];
         assert_eq!(outside.map(|rate| begun(&rate, 100)), [20, 10]);
         let text_client = rates.of(None, Some("y"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_counts_once_however_often_a_pause_returns_its_permit() {
+    async fn a_turn_counts_once_even_if_pauses_return_its_permit() {
         let settings = AdmissionSettings { turns_per_minute: 2, ..AdmissionSettings::default() };
         let rate = TurnRates::new(&settings).of(Some("a"), None);
         let admission = Admission::new(settings);

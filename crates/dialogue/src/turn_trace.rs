@@ -1,5 +1,5 @@
-//! What happened in a turn, and when: the stages of its work, and what was said. Not for what is done with it: the last
-//! turns are kept by the [`TurnJournal`].
+//! Trace of a turn: the times of its stages, its events and its words. Not for the use of traces:
+//! the [`TurnJournal`] holds those of the last turns.
 
 mod journal;
 mod kept;
@@ -24,17 +24,17 @@ pub use self::kept::TracedSound;
 pub use self::traced_turn::{Span, TracedTurn};
 pub use self::vocabulary::{ClientKind, Outcome, Stage, TraceEvent, TurnState};
 
-/// Most spans and events of a turn that are kept, each.
+/// Maximum number of spans, and of events, in a trace.
 const MOST: usize = 64;
 
-/// What is written about one turn, by all who work on it. Clones write about the same one; the turn ends with the last
-/// of them. Writes nothing if nobody keeps it.
-// The turn carries this through six actors; spans of `tracing` follow the thread, and are known only when they end.
-// Decision 0069.
+/// Trace of one turn, written by all stages that work on it. Clones write to the same trace; the
+/// turn ends with the last of them. Writes nothing if the turn is not traced.
+// The turn carries this through six actors; spans of `tracing` follow the thread, and are recorded
+// only when they end. Decision 0069.
 #[derive(Clone, Default)]
 pub struct TurnTrace {
     writer: Option<Arc<Writer>>,
-    /// Speculation of which this one is written.
+    /// Number of the speculation that this clone writes about; 0 for none.
     speculation: u32,
 }
 
@@ -43,10 +43,10 @@ struct Writer {
     journal: TurnJournal,
 }
 
-/// What is known of a turn.
+/// Entry of a turn in the journal.
 struct Entry {
     began: Instant,
-    /// How much is kept of it, where that differs from the configuration.
+    /// What is stored of it, if that differs from the configuration.
     keep: Option<Keep>,
     facts: Mutex<Facts>,
 }
@@ -54,13 +54,13 @@ struct Entry {
 struct Facts {
     turn: TracedTurn,
     speculations: u32,
-    /// True if it was refused before it began.
+    /// True if the turn was refused before it started.
     is_discarded: bool,
     /// Role in which it is answered.
     role: Option<Arc<AssignedRole>>,
-    /// Its sound, where that is kept, until the turn has ended.
+    /// Its audio, if stored, until the turn has ended.
     sound: TracedSound,
-    /// Number of the last change among all changes of the journal.
+    /// Number of its last change among all changes of the journal.
     changed: u64,
 }
 
@@ -71,24 +71,24 @@ impl Entry {
 }
 
 impl TurnTrace {
-    /// Begins a span. If too many are known, it is not kept.
+    /// Starts a span. It is dropped if there are too many.
     pub fn begin(&self, stage: Stage) {
         self.begin_with(stage, None);
     }
 
-    /// Begins a span with a detail.
+    /// Starts a span with a detail.
     pub fn begin_with(&self, stage: Stage, detail: Option<String>) {
         self.write(|turn, now| {
             push(turn, Span { stage, detail, start: now, end: None, speculation: self.speculation })
         });
     }
 
-    /// Ends the last span of this stage that lasts, if there is one.
+    /// Ends the last open span of this stage, if there is one.
     pub fn end(&self, stage: Stage) {
         self.end_ago(stage, Duration::ZERO);
     }
 
-    /// Ends the last span of this stage that lasts: it has ended this long ago.
+    /// Ends the last open span of this stage: it ended this long ago.
     pub fn end_ago(&self, stage: Stage, ago: Duration) {
         self.write(|turn, now| {
             let lasting = self.lasting(turn, stage);
@@ -96,7 +96,7 @@ impl TurnTrace {
         });
     }
 
-    /// Adds the span of a stage that began this long ago and ends now.
+    /// Adds the span of a stage that started this long ago and ends now.
     pub fn spent(&self, stage: Stage, ago: Duration) {
         let speculation = self.speculation;
         self.write(|turn, now| {
@@ -105,7 +105,7 @@ impl TurnTrace {
         });
     }
 
-    /// Notes a event.
+    /// Records an event.
     pub fn event(&self, event: TraceEvent) {
         self.write(|turn, now| {
             let fits = turn.events.len() < MOST;
@@ -116,12 +116,12 @@ impl TurnTrace {
         });
     }
 
-    /// Notes what the turn is doing, unless it has ended.
+    /// Records the state of the turn, unless it has ended.
     pub fn set_state(&self, state: TurnState) {
         self.write(|turn, _| std::mem::replace(&mut turn.state, state) != state);
     }
 
-    /// Notes the first packet of its speech, or words of its text, once.
+    /// Records the first packet of its speech, or words of its text, once.
     pub fn first_packet(&self) {
         self.write(|turn, now| {
             let is_first = turn.events.iter().all(|(event, _)| *event != TraceEvent::FirstPacket);
@@ -133,7 +133,7 @@ impl TurnTrace {
         });
     }
 
-    /// Notes the version of the device's firmware.
+    /// Records the version of the device's firmware.
     pub fn on_firmware(&self, version: Arc<str>) {
         self.write(|turn, _| {
             turn.firmware = Some(version);
@@ -141,7 +141,7 @@ impl TurnTrace {
         });
     }
 
-    /// Notes what the person said.
+    /// Records the person's words.
     pub fn heard(&self, words: &str) {
         let words = self.kept(words);
         self.write(|turn, _| {
@@ -150,13 +150,13 @@ impl TurnTrace {
         });
     }
 
-    /// Notes what is answered, and that its prompt is made from now on.
+    /// Records the words to answer, and starts the span of the prompt.
     pub fn answers(&self, words: &str) {
         self.heard(words);
         self.begin(Stage::Prompt);
     }
 
-    /// Notes what was answered in text.
+    /// Records the text of the answer.
     pub fn said(&self, text: &str) {
         let text = self.kept(text);
         self.write(|turn, _| {
@@ -165,7 +165,7 @@ impl TurnTrace {
         });
     }
 
-    /// Notes the end of the answer that the person did not hear; empty if they heard all.
+    /// Records the part of the answer that the person did not hear; empty if they heard all.
     pub fn cut_off(&self, text: &str) {
         let text = self.kept(text);
         self.write(|turn, _| {
@@ -174,16 +174,17 @@ impl TurnTrace {
         });
     }
 
-    /// Ends the turn, once: what follows from it (metrics, history, usage, export) is in `TurnJournal::ended`, for speech, text and
-    /// REST alike. What comes later is not written.
+    /// Ends the turn, once: the consequences (metrics, history, usage, export) are in
+    /// `TurnJournal::ended`, for speech, text and REST. Later writes are ignored.
     pub fn finish(&self, outcome: Outcome) {
         if let Some(writer) = &self.writer {
             writer.finish(outcome);
         }
     }
 
-    /// Ends the turn as refused before it began: it is no turn, but what it used counts. Only the last of these stay in the
-    /// journal: who asks faster than is allowed would push the turns of others out.
+    /// Ends the turn as refused before it started: it does not count as a turn, but its usage
+    /// counts. The journal holds only the last of these: a client that exceeds its rate would push
+    /// out the turns of others.
     pub fn discard(&self) {
         if let Some(writer) = &self.writer {
             writer.entry.facts().is_discarded = true;
@@ -192,7 +193,7 @@ impl TurnTrace {
         }
     }
 
-    /// Returns the id of the turn, if it is kept.
+    /// Returns the id of the turn, if it is traced.
     pub fn id(&self) -> Option<Uuid> {
         self.writer.as_ref().map(|writer| writer.entry.facts().turn.id)
     }
@@ -210,7 +211,7 @@ impl TurnTrace {
         }
     }
 
-    /// Returns what writes about the next speculation of an answer.
+    /// Returns the trace of the next speculative answer.
     pub fn speculate(&self) -> Self {
         let Some(writer) = &self.writer else { return Self::default() };
         let mut facts = writer.entry.facts();
@@ -222,12 +223,12 @@ impl TurnTrace {
         speculated
     }
 
-    /// Notes that this speculation is the answer.
+    /// Records that this speculation became the answer.
     pub fn use_speculation(&self) {
         self.write(|turn, now| self.settle(turn, now, "used"));
     }
 
-    /// Notes that this speculation was dropped: of its work, only the time remains.
+    /// Records that this speculation was dropped: only the span of its whole duration remains.
     pub fn withdraw(&self) {
         self.write(|turn, now| {
             turn.spans
@@ -244,7 +245,7 @@ impl TurnTrace {
         true
     }
 
-    /// Returns the last span of this stage, in this speculation, that lasts.
+    /// Returns the last open span of this stage, in this speculation.
     fn lasting<'a>(&self, turn: &'a mut TracedTurn, stage: Stage) -> Option<&'a mut Span> {
         let fits = |s: &&mut Span| {
             s.stage == stage && s.end.is_none() && s.speculation == self.speculation
@@ -259,7 +260,7 @@ impl TurnTrace {
     }
 }
 
-/// Adds a span. Returns false if too many are known.
+/// Adds a span. Returns false if there are too many.
 fn push(turn: &mut TracedTurn, span: Span) -> bool {
     let fits = turn.spans.len() < MOST;
     if fits {
@@ -269,7 +270,8 @@ fn push(turn: &mut TracedTurn, span: Span) -> bool {
 }
 
 impl Writer {
-    /// Changes the turn unless it has ended, and counts that for who watches. The change returns false if it was none.
+    /// Changes the turn unless it has ended, and notifies watchers. `change` returns false if it
+    /// changed nothing.
     fn write(&self, change: impl FnOnce(&mut TracedTurn, Duration) -> bool) {
         let mut facts = self.entry.facts();
         let lasts = facts.turn.state != TurnState::Ended;
@@ -285,7 +287,7 @@ impl Writer {
             turn.spans.sort_by_key(|span| span.start);
             let cut = turn.events.iter().any(|(event, _)| *event == TraceEvent::Cut);
             let outcome = match outcome {
-                // The model had finished before.
+                // The model had finished before the cut.
                 Outcome::Answered if cut => Outcome::Interrupted,
                 outcome => outcome,
             };
@@ -309,8 +311,9 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Ends a turn that was dropped without an outcome: its client has left, or there was nothing to answer. Here because each
-    /// of several tasks may be the last that holds it. Decision 0069.
+    /// Ends a turn that was dropped without an outcome: its client has left, or there was nothing
+    /// to answer. Done here because any of several tasks may be the last that holds it. Decision
+    /// 0069.
     fn drop(&mut self) {
         let answers = |span: &Span| span.stage == Stage::Prompt;
         let began = self.entry.facts().turn.spans.iter().any(answers);

@@ -1,5 +1,5 @@
-//! What turns use of models, recognisers and synthesisers in a day, and the limits of that. Not for where the sums are
-//! stored, nor for what a person is told at a limit.
+//! Daily usage of models, recognisers and synthesisers, and its limits. Not for the storage of the
+//! sums, nor for the phrase at a limit.
 
 mod model_usage;
 
@@ -12,6 +12,7 @@ use hearken_ports::usage::{DailyLimits, LimitOf, LimitReached, Limited, UsageKey
 use hearken_ports::{Llm, Prompt};
 use jiff::Timestamp;
 use jiff::civil::Date;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::role::AssignedRole;
@@ -19,32 +20,45 @@ use crate::turn_trace::traced_turn::TracedTurn;
 
 pub use self::model_usage::ModelUsage;
 
-/// Most clients whose sums are kept apart until they are stored, and most whose limits are watched. What others use
-/// counts without their name.
+/// Maximum number of clients with separate sums until these are stored, and with watched limits.
+/// Usage of further clients counts without their name.
 const MAX_CLIENTS: usize = 10_000;
-/// Section `[usage]`: what is counted at which price, for how long the sums are kept, and the limits of a day.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Section `[usage]`: prices of usage, retention of the daily sums, and daily limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsageSettings {
-    /// Name of the currency of all prices; only shown.
+    /// Name of the currency of all prices, at most 16 characters, for display only. The
+    /// prices of language models are set in `[llm]`.
     pub currency: String,
-    /// Days for which the sums of a day are kept; 0 for ever.
+    /// Age at which daily usage totals are deleted. `0` never deletes them.
+    #[schemars(range(max = 36_500))]
     pub retention_days: u32,
-    /// Tokens that a device may use in a day; 0 for no limit, as for all limits.
+    /// Maximum number of input and output tokens per device and day; `0` disables the
+    /// limit. Once any daily limit is reached, the phrase `limit` is spoken and no model is
+    /// called. An answer in progress is not cut off.
     pub device_tokens: u64,
-    /// Seconds of speech, heard and said, of a device in a day.
+    /// Maximum speech per device and day, heard and spoken, in seconds. `0` disables the
+    /// limit.
     pub device_seconds: u64,
-    /// Cost of a device in a day.
+    /// Maximum cost per device and day, in the currency of the prices. `0` disables the
+    /// limit.
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub device_cost: f64,
-    /// Tokens of all together in a day.
+    /// Maximum number of input and output tokens per day of all clients together. `0`
+    /// disables the limit.
     pub total_tokens: u64,
-    /// Seconds of speech of all together in a day.
+    /// Maximum speech per day of all devices together, heard and spoken, in seconds. `0`
+    /// disables the limit.
     pub total_seconds: u64,
-    /// Cost of all together in a day.
+    /// Maximum cost per day of all clients together, in the currency of the prices. `0`
+    /// disables the limit.
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub total_cost: f64,
-    /// Price of an hour of speech that is recognised.
+    /// Price of one hour of recognised speech, for costs and cost limits.
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub asr_price_per_hour: f64,
-    /// Price of a million characters that are synthesised.
+    /// Price of a million synthesised characters, for costs and cost limits.
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub tts_price_per_million_chars: f64,
 }
 
@@ -71,12 +85,12 @@ impl UsageSettings {
         limits(self.device_tokens, self.device_seconds, self.device_cost)
     }
 
-    /// Returns the limits of all together.
+    /// Returns the limits of all clients together.
     pub fn of_all(&self) -> DailyLimits {
         limits(self.total_tokens, self.total_seconds, self.total_cost)
     }
 
-    /// Returns what speech costs, in billionths of the currency.
+    /// Returns the cost of speech, in billionths of the currency.
     #[allow(clippy::cast_precision_loss, reason = "no turn lasts 2^52 milliseconds")]
     fn speech_nano(&self, used: &Used) -> u64 {
         let heard = used.heard_ms as f64 / 3_600_000.0 * self.asr_price_per_hour;
@@ -92,16 +106,16 @@ fn limits(tokens: u64, seconds: u64, cost: f64) -> DailyLimits {
     }
 }
 
-/// Sums that are not stored.
+/// Usage that is not stored yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnsavedUsage {
-    /// What was used.
+    /// Sums by day and client.
     pub rows: Vec<(UsageKey, Used)>,
-    /// When the first of its turns began.
+    /// Start of the first of its turns.
     pub since: Option<Timestamp>,
 }
 
-/// Counts what is used, and knows which limits of today are reached. Clones share it.
+/// Counts usage, and checks today's limits. Clones share it.
 #[derive(Clone)]
 pub struct UsageMeter(Arc<Shared>);
 
@@ -114,9 +128,9 @@ struct Shared {
 #[derive(Default)]
 struct Sums {
     unsaved: HashMap<UsageKey, Used>,
-    /// When the first turn in `unsaved` began.
+    /// Start of the first turn in `unsaved`.
     since: Option<Timestamp>,
-    /// Sums of `day`, whether they are stored or not.
+    /// Sums of `day`, stored or not.
     day: Date,
     total: Used,
     devices: HashMap<String, Used>,
@@ -132,8 +146,8 @@ impl Sums {
         }
     }
 
-    /// Adds to the sums of today. A device that has no place there loses its name, so that strangers with ever new ids
-    /// take no room.
+    /// Adds to today's sums. A device above the limit is counted without its name, so that unknown
+    /// devices with ever new ids take no room.
     fn count(&mut self, key: &mut UsageKey, used: &Used) {
         if self.devices.len() >= MAX_CLIENTS && !self.devices.contains_key(&key.client) {
             key.client.clear();
@@ -165,7 +179,7 @@ impl Sums {
 }
 
 impl UsageMeter {
-    /// Creates it with a function for the local day.
+    /// Creates a meter with a function for the local day.
     pub fn new(settings: UsageSettings, today: impl Fn() -> Date + Send + Sync + 'static) -> Self {
         let today = Box::new(today);
         let settings = Reloadable::new(settings);
@@ -182,7 +196,8 @@ impl UsageMeter {
         (self.0.today)()
     }
 
-    /// Counts a turn that has ended. One of a device that has used nothing is none: nobody spoke.
+    /// Counts a turn that has ended. A device's turn without usage does not count: there was no
+    /// speech.
     pub fn count_turn(&self, turn: &TracedTurn, role: Option<&AssignedRole>) {
         let device = turn.device();
         if !device.is_empty() && turn.used == Used::default() {
@@ -193,14 +208,14 @@ impl UsageMeter {
         self.count_since(turn.began, turn.kind.name(), device, role_id, &used);
     }
 
-    /// Counts what a turn used that was refused before it began.
+    /// Counts the usage of a turn that was refused before it started.
     pub fn count_refused(&self, turn: &TracedTurn, role: Option<&AssignedRole>) {
         let used = Used { refused: 1, ..turn.used };
         let role_id = role.map_or("", |role| &role.role_id);
         self.count_since(turn.began, turn.kind.name(), turn.device(), role_id, &used);
     }
 
-    /// Counts what a client used just now. Only the ids of devices are kept.
+    /// Counts usage of a client at the current time. Only the ids of devices are retained.
     pub fn count(&self, kind: &str, device: &str, role_id: &str, used: &Used) {
         self.count_since(Timestamp::now(), kind, device, role_id, used);
     }
@@ -227,7 +242,7 @@ impl UsageMeter {
         ModelUsage::new(prompt, llm, move |usage| meter.count(kind, "", "", &(*usage).into()))
     }
 
-    /// Returns the first limit that is reached: the device's, its role's, everybody's.
+    /// Returns the first reached limit: of the device, of its role, of all clients.
     pub fn reached(&self, device: &str, role: Option<&AssignedRole>) -> Option<LimitReached> {
         let settings = self.0.settings.get();
         let day = self.today();
@@ -247,7 +262,7 @@ impl UsageMeter {
         found.into_iter().find_map(|(of, limit)| Some(LimitReached { of, limit: limit? }))
     }
 
-    /// Returns what everybody has used today.
+    /// Returns today's usage of all clients.
     pub fn used_today(&self) -> Used {
         let day = self.today();
         let mut sums = self.sums();
@@ -255,7 +270,7 @@ impl UsageMeter {
         sums.total
     }
 
-    /// Returns the first limit that is reached of each device, of these roles, and of everybody.
+    /// Returns the first reached limit of each device, of these roles, and of all clients.
     pub fn all_reached(&self, roles: &[(String, DailyLimits)]) -> Vec<(LimitOf, String, Limited)> {
         let settings = self.0.settings.get();
         let day = self.today();
@@ -272,7 +287,7 @@ impl UsageMeter {
             .collect()
     }
 
-    /// Forgets the id of a device: what it used stays in the sums.
+    /// Forgets the id of a device: its usage stays in the sums.
     pub fn forget(&self, device: &str) {
         let mut sums = self.sums();
         sums.devices.remove(device);
@@ -284,13 +299,13 @@ impl UsageMeter {
         }
     }
 
-    /// Takes the sums that are not stored.
+    /// Removes and returns the sums that are not stored.
     pub fn take_unsaved(&self) -> UnsavedUsage {
         let mut sums = self.sums();
         UnsavedUsage { since: sums.since.take(), rows: sums.unsaved.drain().collect() }
     }
 
-    /// Takes sums back that could not be stored.
+    /// Restores sums that could not be stored.
     pub fn put_back(&self, unsaved: UnsavedUsage) {
         let mut sums = self.sums();
         for (key, used) in unsaved.rows {
@@ -298,7 +313,7 @@ impl UsageMeter {
         }
     }
 
-    /// Replaces the sums of today by what is stored and what is not stored yet.
+    /// Replaces today's sums by the stored and the unsaved ones.
     pub fn set_stored(&self, day: Date, rows: &[(UsageKey, Used)]) {
         let mut sums = self.sums();
         let unsaved: Vec<_> = sums.unsaved.iter().map(|(key, used)| (key.clone(), *used)).collect();

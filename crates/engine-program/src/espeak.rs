@@ -1,4 +1,4 @@
-//! espeak-ng as a child process (its licence keeps it out of ours): phonemes for the English voice,
+//! espeak-ng as a child process, because of its licence: phonemes for the English voice,
 //! and a fallback voice for Mandarin. Each call is one short-lived process.
 
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use hearken_engines::speech::text::clauses;
 use pinyin::ToPinyin;
 use tokio_util::sync::CancellationToken;
 
-/// Deadline of one process: a clause takes espeak-ng some 20 ms; after this long it hangs.
+/// Deadline of one process: a clause takes espeak-ng some 20 ms; a process that exceeds this hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum output for one clause, in bytes; more than this is an error of espeak-ng.
 const MOST_BYTES: u64 = 8 << 20;
@@ -46,8 +46,8 @@ pub(crate) fn phonemes(clause: &str) -> Result<String, EngineError> {
     Ok(ipa)
 }
 
-/// Splits a clause into phrases, each with the punctuation mark behind it. Marks within numbers and
-/// words stay in them.
+/// Splits a clause into phrases, each with the punctuation mark after it. Marks within numbers and
+/// words are not separated from them.
 fn phrases(clause: &str) -> Vec<(String, char)> {
     let mut found = Vec::new();
     let mut words = String::new();
@@ -110,7 +110,7 @@ impl Voice for PinyinVoice {
         if stop.is_cancelled() {
             return Err(EngineError::Cancelled);
         }
-        // espeak-ng's normal rate is 175 words a minute.
+        // espeak-ng's normal rate is 175 words per minute.
         let rate = format!("{}", (150.0 * speed).round());
         let arguments = ["-v", "cmn-latn-pinyin", "-s", &rate, "--stdout", "--stdin"];
         let wav = run(&arguments, &spelled(clause))?;
@@ -121,7 +121,7 @@ impl Voice for PinyinVoice {
     }
 }
 
-/// Converts characters to syllables with tone digits. Punctuation stays unchanged.
+/// Converts characters to syllables with tone digits. Punctuation is unchanged.
 fn spelled(clause: &str) -> String {
     let mut out = String::new();
     for c in clause.chars() {

@@ -1,11 +1,11 @@
 //! The language model, run by llama.cpp. The only file that uses llama.cpp; queues and HTTP are
 //! elsewhere.
 //!
-//! Prompts stay in the model's cache between requests. Of a new prompt, only the part behind the
+//! Prompts stay in the model's cache between requests. Of a new prompt, only the part after the
 //! longest common prefix is read. A conversation that continues, and any other with the same system
 //! message and tools, starts from there. Prompts with tools and prompts without tools have separate
-//! cache sequences. Neither replaces the other's prefix. Tools that were read ahead are kept in files,
-//! too: they are read again from there after a restart, and after the tools of another device.
+//! cache sequences. Neither replaces the other's prefix. Prefetched tools are also stored in files:
+//! they are read from there after a restart, and after the tools of another device.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -30,22 +30,22 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
-/// Version of the format of kept states.
+/// Version of the format of stored states.
 const LLAMA_CPP: &str = "llama-cpp-2 0.1.160";
 /// Number of prompts that stay in the cache: one without tools, one with tools.
 const STRANDS: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
 /// Prompt tokens read at once; the request can be cancelled between two such batches.
 const STRETCH: usize = 64;
-/// Least number of tokens for which a kept prompt is worth reading from its file, or keeping.
+/// Minimum number of tokens for which storing a prompt, or reading it from its file, is worthwhile.
 const WORTH_KEEPING: usize = 256;
 /// Window, in tokens, in which repeated words are penalised, and the penalty; 1.0 is no penalty.
 const REPEAT_WINDOW: i32 = 64;
 const REPEAT_PENALTY: f32 = 1.05;
 /// Penalty on repeated phrases over the whole answer ("DRY": multiplier, base, number of tokens
-/// that may be repeated freely). Without it, small models tell stories in circles.
+/// that may be repeated freely). Without it, small models repeat themselves.
 const PHRASE_PENALTY: (f32, f32, i32) = (0.8, 1.75, 4);
 const PHRASE_WINDOW: i32 = 1024;
-/// Texts at which the search for repeated phrases starts anew.
+/// Texts at which the search for repeated phrases restarts.
 const PHRASE_BREAKS: [&str; 4] = ["\n", ":", "\"", "*"];
 /// Top-k: number of candidate tokens; published for Qwen2.5 in its `generation_config.json`.
 const TOP_K: i32 = 20;
@@ -55,13 +55,13 @@ const TOP_K: i32 = 20;
 pub(crate) struct LlamaSettings {
     /// Model file: GGUF, whose chat format is ChatML.
     pub(crate) model: PathBuf,
-    /// Longest conversation including its answer, in tokens.
+    /// Maximum length of a conversation including its answer, in tokens.
     pub(crate) context_tokens: NonZeroU32,
     /// Threads that generate the answer. More threads than free cores make it many times slower.
     pub(crate) threads: i32,
     /// Threads that read the prompt.
     pub(crate) prompt_threads: i32,
-    /// Folder with prompts that were read before; none if it is not given.
+    /// Folder of stored prompts; `None` disables it.
     pub(crate) prompt_cache: Option<PathBuf>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Opens the folder of kept prompts. Without it, the model reads all prompts itself.
+/// Opens the folder of stored prompts. Without it, the model reads all prompts itself.
 fn open_cache(folder: &Path, settings: &LlamaSettings) -> Option<PromptCache> {
     let opened = file_state(&settings.model).and_then(|(bytes, modified)| {
         let model = format!(
@@ -107,12 +107,12 @@ fn open_cache(folder: &Path, settings: &LlamaSettings) -> Option<PromptCache> {
         PromptCache::open(folder, &model)
     });
     let warn = |error: &io::Error| {
-        tracing::warn!(%error, folder = %folder.display(), "cannot keep prompts over a restart");
+        tracing::warn!(%error, folder = %folder.display(), "cannot persist prompts");
     };
     opened.inspect_err(warn).ok()
 }
 
-/// Returns the size of a file, and when it was changed, in seconds since 1970.
+/// Returns the size of a file, and the time of its last change, in seconds since 1970.
 fn file_state(file: &Path) -> io::Result<(u64, u64)> {
     let known = std::fs::metadata(file)?;
     let modified = known.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -166,7 +166,7 @@ impl Llama<'_> {
             self.tokens(segments).len()
         })?;
         if fitted.dropped > 0 {
-            tracing::info!(dropped = fitted.dropped, "oldest messages left out of a long prompt");
+            tracing::info!(dropped = fitted.dropped, "removed old messages from a long prompt");
         }
         let prompt = self.tokens(&fitted.segments);
         self.restore(&prompt);
@@ -217,7 +217,7 @@ impl Llama<'_> {
         tokens.collect()
     }
 
-    /// Reads a kept prompt from its file, if it saves the model much of its reading.
+    /// Reads a stored prompt from its file, if that saves the model much of its reading.
     fn restore(&mut self, prompt: &[LlamaToken]) {
         let least = common(&self.strands[self.on], prompt) + WORTH_KEEPING;
         let Some(kept) = self.kept.as_mut().filter(|_| least <= prompt.len()) else { return };
@@ -237,19 +237,19 @@ impl Llama<'_> {
                 tracing::debug!(tokens = tokens.len(), common, "a prompt was read from its file");
                 self.strands[self.on] = tokens;
                 if let Err(error) = kept.loaded(&name) {
-                    tracing::warn!(%error, "cannot keep a prompt over a restart");
+                    tracing::warn!(%error, "cannot persist a prompt");
                 }
             }
             Err(error) => {
-                tracing::warn!(error, "cannot read a kept prompt; the model reads it anew");
+                tracing::warn!(error, "cannot read a stored prompt; the model reads it again");
                 kept.remove(&name);
-                // What the sequence holds now is unknown: `keep_common` clears it.
+                // The content of the sequence is unknown now: `keep_common` clears it.
                 self.strands[self.on].clear();
             }
         }
     }
 
-    /// Keeps the prompt that was just read in a file.
+    /// Stores the prompt that was just read in a file.
     fn keep_on_disk(&mut self) {
         let read = &self.strands[self.on];
         let Some(kept) = self.kept.as_mut().filter(|_| read.len() >= WORTH_KEEPING) else { return };
@@ -260,14 +260,14 @@ impl Llama<'_> {
             saved.map(drop).map_err(io::Error::other)
         };
         match kept.keep(&numbers(read), save) {
-            Ok(true) => tracing::debug!(tokens = read.len(), "a prompt is kept in a file"),
+            Ok(true) => tracing::debug!(tokens = read.len(), "stored a prompt in a file"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "cannot keep a prompt over a restart"),
+            Err(error) => tracing::warn!(%error, "cannot persist a prompt"),
         }
     }
 
-    /// Removes everything behind the common prefix with this prompt from the cache. The last token
-    /// is always read again, because its result is where the answer starts.
+    /// Removes everything after the common prefix with this prompt from the cache. The last token
+    /// is always read again, because the answer starts from its result.
     fn keep_common(&mut self, prompt: &[LlamaToken]) -> Result<usize, LlmError> {
         let read = &mut self.strands[self.on];
         let keep = common(read, prompt).min(prompt.len().saturating_sub(1));
@@ -297,8 +297,8 @@ impl Llama<'_> {
     }
 }
 
-/// Reports whether a request only lets the model read tools ahead: nothing of a conversation is in
-/// it, so that it may be kept.
+/// Reports whether a request only prefetches tools: it contains nothing of a conversation, so it
+/// may be stored.
 fn is_read_ahead(request: &Generation) -> bool {
     request.gives_way && request.messages.is_empty() && !request.tools.is_empty()
 }

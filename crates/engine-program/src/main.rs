@@ -1,5 +1,5 @@
 //! Entry point of `hearken-engines`, which the server starts as child processes: arguments, the
-//! command, the exit code. The files beside it are all that calls native code.
+//! command, the exit code. Only the files beside it call native code.
 
 mod commands;
 mod espeak;
@@ -18,11 +18,11 @@ use hearken_base::programs::variable;
 use hearken_base::{log, output};
 use hearken_engines::models::{command as models, default_root};
 
-/// The allocator of all of our own memory, as in the server.
+/// The allocator of all Rust memory, as in the server.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The engines of Hearken: recogniser, synthesiser and language model, as services of their own.
+/// The engines of Hearken: recogniser, synthesiser and language model, as separate services.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {

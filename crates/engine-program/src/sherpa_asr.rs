@@ -1,4 +1,4 @@
-//! Whisper through sherpa-onnx, with guards: silence gives no text, long audio is cut at its
+//! Whisper through sherpa-onnx, with guards: silence gives no text, long audio is split at its
 //! pauses.
 
 use std::path::Path;
@@ -15,15 +15,15 @@ use tokio_util::sync::CancellationToken;
 use crate::sherpa_vad::{Silero, Tuning, segments};
 
 const RATE_HZ: usize = 16_000;
-/// Longest audio of one run, in samples. Whisper takes at most 30 s; this leaves room for the
+/// Maximum audio of one run, in samples. Whisper accepts at most 30 s; this leaves room for the
 /// padding.
 const PIECE: usize = 27 * RATE_HZ;
-/// Silence kept around speech, in samples.
+/// Silence retained around speech, in samples.
 const MARGIN: usize = RATE_HZ * 3 / 10;
-/// Zeros behind the audio, in samples: sherpa-onnx limits the text to six tokens per second of
+/// Zeros after the audio, in samples: sherpa-onnx limits the text to six tokens per second of
 /// audio, and Chinese needs more.
 const PADDING: usize = RATE_HZ;
-/// Silence threshold as root mean square (-56 dB): audio whose loudest moment is below it is no
+/// Silence threshold as root mean square (-56 dB): audio whose loudest moment is below it is not
 /// speech.
 const SILENT: f64 = 0.0015;
 
@@ -50,7 +50,7 @@ impl Whisper {
         config.model_config.whisper.decoder = file("decoder.int8.onnx")?;
         config.model_config.whisper.language = Some(String::new());
         config.model_config.whisper.task = Some("transcribe".into());
-        // Frames of silence behind the features: with fewer, the decoder loops.
+        // Frames of silence after the features: with fewer, the decoder loops.
         config.model_config.whisper.tail_paddings = 600;
         config.model_config.tokens = file("tokens.txt")?;
         config.model_config.num_threads = i32::try_from(threads.clamp(1, 4)).unwrap_or(1);
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_audio_is_cut_at_pauses() {
+    fn long_audio_is_split_at_pauses() {
         let s = RATE_HZ;
         assert_eq!(pieces(&[], 50 * s), []);
         assert_eq!(pieces(&[(s, 2 * s), (3 * s, 4 * s)], 5 * s), [(s - MARGIN, 4 * s + MARGIN)]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_join_with_spaces_where_words_need_them() {
+    fn pieces_are_joined_with_spaces_only_between_words() {
         let join =
             |texts: &[&str]| join(&texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>());
         assert_eq!(join(&["One.", "", "Two."]), "One. Two.");

@@ -19,7 +19,7 @@ use crate::load;
 
 /// File in the models folder that stores the speed of the voices on this machine.
 const PACE_FILE: &str = "voice-speed.json";
-/// Longest wait for running engine work at the end.
+/// Maximum wait for running engine work at the end.
 const LAST_WORK: Duration = Duration::from_millis(1_200);
 
 /// Addresses of one service.
@@ -34,9 +34,9 @@ pub(crate) struct Listen {
 /// Services to run, and their limits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
-    /// Addresses of recognition; `None` leaves it out.
+    /// Addresses of recognition; `None` disables it.
     pub(crate) asr: Option<Listen>,
-    /// Addresses of synthesis; `None` leaves it out.
+    /// Addresses of synthesis; `None` disables it.
     pub(crate) tts: Option<Listen>,
     /// Path of the models folder.
     pub(crate) models: PathBuf,
@@ -222,7 +222,7 @@ fn on_thread<T: Send + 'static>(
 ) -> std::io::Result<oneshot::Receiver<T>> {
     let (done, result) = oneshot::channel();
     std::thread::Builder::new().name("speech-load".into()).spawn(move || {
-        // The receiver is gone if the process was told to end.
+        // The receiver is gone if the process was asked to end.
         let _stopped = done.send(work());
     })?;
     Ok(result)

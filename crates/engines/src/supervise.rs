@@ -1,6 +1,6 @@
 //! Supervisor of engines as child processes: starts them, monitors them, restarts them when they
-//! die or do not answer, and ends them with the server. A crash in native code costs one turn, never
-//! the server. Not for the work of the engines.
+//! die or do not answer, and ends them with the server. A crash in native code loses one turn,
+//! never the server. Not for the work of the engines.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,9 +18,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// First wait before a dead engine is restarted; doubles while it keeps dying soon after its start.
+/// First wait before a dead engine is restarted; doubles each time it dies again soon after its
+/// start.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// Longest wait before a restart.
+/// Maximum wait before a restart.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Run time after which an engine counts as stable: the next wait is the first again.
 const WELL_AFTER: Duration = Duration::from_secs(20);
@@ -34,7 +35,7 @@ const READY_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// data, threads and traces of crashes.
 const INHERITED: [&str; 4] =
     ["LD_LIBRARY_PATH", "ESPEAK_DATA_PATH", "OMP_NUM_THREADS", "RUST_BACKTRACE"];
-/// Time that an engine has to exit by itself.
+/// Time within which an engine must exit by itself.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// Engine to run.
@@ -48,9 +49,9 @@ pub struct Engine {
     pub args: Vec<OsString>,
     /// Environment variables besides the inherited ones: see [`child_env`].
     pub env: Vec<(String, String)>,
-    /// URL that answers 200 once the engine is ready, and from then on as long as it works.
+    /// URL that answers 200 once the engine is ready, and from then on while it works.
     pub health_url: String,
-    /// Longest time without such an answer: a ready engine is then killed and restarted.
+    /// Maximum time without such an answer: a ready engine is then killed and restarted.
     pub answers_within: Duration,
 }
 
@@ -205,7 +206,8 @@ enum Ended {
 }
 
 /// Waits until the engine exits, or ends it when `token` is cancelled. Kills it when it does not
-/// answer. Keeps its standard input open until then: the engine also exits when this process dies. Decision 0030.
+/// answer. Holds its standard input open until then: the engine also exits when this process dies.
+/// Decision 0030.
 async fn watch(
     engine: &Engine,
     mut child: Child,
@@ -225,7 +227,7 @@ async fn watch(
             return Ended::Failed(status.map_or_else(|e| e.to_string(), |s| s.to_string()));
         }
         cause = until_silent(ask, engine.answers_within, on_ready) => {
-            // A stopped process notices nothing else.
+            // A stopped process reacts to nothing else.
             kill(engine, &mut child).await;
             return Ended::Failed(cause);
         }
@@ -286,8 +288,8 @@ mod tests {
 
     const WITHIN: Duration = Duration::from_secs(20);
 
-    /// Asks an engine that answers until a time, and takes `takes` for it. Tells when the engine
-    /// was found silent, since the start.
+    /// Checks an engine that answers until a time, with this delay. Returns when the engine was
+    /// found silent, since the start, and whether it was ready.
     async fn found_silent(answers_until: Duration, takes: Duration) -> (Duration, bool) {
         let begun = Instant::now();
         let ready = Cell::new(false);
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_engine_that_stops_answering_is_found_within_half_a_minute() {
+    async fn an_engine_that_stops_answering_is_detected_within_half_a_minute() {
         for answers_until in [0, 1, 4_999, 5_000, 5_001, 61_234] {
             let answers_until = Duration::from_millis(answers_until);
             let (found, ready) = found_silent(answers_until, Duration::ZERO).await;
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_engine_that_is_slow_to_answer_is_left_alone() {
+    async fn an_engine_that_is_slow_to_answer_is_not_killed() {
         let slow = WITHIN - Duration::from_secs(1);
         let hour = Duration::from_secs(60 * 60);
         let (found, _) = found_silent(hour, slow).await;

@@ -1,4 +1,5 @@
-//! The energy of bands of the spectrum, frame by frame. Which window and which bands is for those who know a model.
+//! Energy of the bands of a spectrum, frame by frame. The choice of window and bands is up to the
+//! caller.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ struct Band {
     weights: Vec<f32>,
 }
 
-/// Computes energies; its buffers are used again.
+/// Computes energies; its buffers are reused.
 pub struct BandEnergies {
     fft: Arc<dyn RealToComplex<f32>>,
     window: Vec<f32>,
@@ -22,8 +23,9 @@ pub struct BandEnergies {
 }
 
 impl BandEnergies {
-    /// Prepares a transform of this size for frames of the window's length, which zeros fill up, and so many bands.
-    /// `weight` says how much a bin (second) counts in a band (first).
+    /// Prepares a transform of this size, for frames of the window's length, padded with zeros, and
+    /// for this many bands. `weight` returns the weight in a band (first argument) of a bin
+    /// (second).
     pub fn new(
         size: usize,
         mut window: Vec<f32>,
@@ -50,7 +52,7 @@ impl BandEnergies {
         }
     }
 
-    /// Computes the energies of one frame, a value a band.
+    /// Computes the energies of one frame, one value per band.
     pub fn of(&mut self, samples: impl IntoIterator<Item = f32>, energies: &mut [f32]) {
         // The transform leaves other values in the buffer.
         self.frame[self.window.len()..].fill(0.0);
@@ -59,7 +61,7 @@ impl BandEnergies {
         for (place, sample) in self.frame.iter_mut().zip(windowed) {
             *place = sample;
         }
-        // It fails for buffers of another length only.
+        // It fails only for buffers of another length.
         let done =
             self.fft.process_with_scratch(&mut self.frame, &mut self.spectrum, &mut self.scratch);
         debug_assert!(done.is_ok());
@@ -74,20 +76,20 @@ impl BandEnergies {
 mod tests {
     use super::*;
 
-    /// Of 16 samples, a band each two bins.
+    /// Returns the energies of 16 samples, in bands of two bins each.
     fn energies(samples: Vec<f32>) -> [f32; 4] {
         let window = vec![1.0; samples.len()];
         let pair = |band: usize, bin: usize| if bin / 2 == band { 1.0 } else { 0.0 };
         let mut found = [0.0; 4];
         let mut bands = BandEnergies::new(16, window, 4, pair);
-        // What one frame leaves behind does not count in the next.
+        // The previous frame must not affect the next.
         bands.of(vec![9.0; 16], &mut found);
         bands.of(samples, &mut found);
         found
     }
 
     #[test]
-    fn a_tone_has_its_energy_in_its_band() {
+    fn a_tone_has_its_energy_in_its_band_only() {
         let tone =
             |bin: f32| (0..16).map(move |n| (bin * n as f32 * std::f32::consts::PI / 8.0).cos());
         for (bin, band) in [(1.0, 0), (2.0, 1), (5.0, 2), (7.0, 3)] {
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_fill_up_a_short_frame() {
+    fn a_short_frame_is_padded_with_zeros() {
         let found = energies(vec![1.0]);
         assert_eq!(found, [2.0; 4]);
     }

@@ -1,5 +1,5 @@
-//! A model's graph: numbers in, numbers out. The only file that knows `rten`, which runs it on a thread of its own. Not
-//! for queues and budgets.
+//! A model's graph: numbers in, numbers out. The only file that uses `rten`, which runs it on a
+//! separate thread. Not for queues and budgets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,13 +22,14 @@ impl Graph {
     /// Loads a graph from an ONNX file.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, is no such graph, or has more inputs or outputs; the message names it.
+    /// Fails if the file cannot be read, is not a graph, or has more inputs or outputs; the message
+    /// names it.
     pub fn load(file: &Path) -> anyhow::Result<Self> {
         let name = file.display();
         let model = Model::load_file(file);
         let model = model.with_context(|| format!("cannot load the model {name}"))?;
         let ([input], [output]) = (model.input_ids(), model.output_ids()) else {
-            bail!("{name} is another model: it has not one input and one output");
+            bail!("{name} is another model: it does not have one input and one output");
         };
         let input = *input;
         let output = *output;
@@ -37,10 +38,10 @@ impl Graph {
         Ok(Self { model, input, output, thread: Arc::new(thread) })
     }
 
-    /// Returns what the graph makes of these values, which have this shape: its one row.
+    /// Returns the graph's output, a single row, for these values of this shape.
     ///
     /// # Errors
-    /// Fails if the values do not fill the shape, or the graph does not take it.
+    /// Fails if the values do not fill the shape, or the graph does not accept it.
     pub fn run(&self, shape: [usize; 3], values: Vec<f32>) -> anyhow::Result<Vec<f32>> {
         let values = NdTensor::try_from_data(shape, values)?;
         let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&self.thread)));
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_no_graph_is_refused_by_its_name() {
+    fn the_error_for_a_file_that_is_not_a_graph_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("model.onnx");
         std::fs::write(&file, b"no model").unwrap();

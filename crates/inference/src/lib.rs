@@ -1,5 +1,6 @@
-//! Small models in this process, in Rust alone, so that a server without native engines has them too: their graphs, the
-//! bands of the spectrum that they see, and the thread on which they work. Not for any one model.
+//! Small models in this process, in pure Rust, so that a server without native engines has them
+//! too: their graphs, the spectral bands of their input, and the thread on which they run. Not for
+//! any single model.
 
 mod band_energies;
 mod graph;

@@ -1,5 +1,6 @@
-//! The thread on which a model works: one question at a time, and no more of the processor than it may have. A question
-//! of a turn does not wait for a busy model; one of an administrator does. Not for the model.
+//! The thread on which a model runs: one request at a time, within a share of the processor. A
+//! request of a turn does not wait for a busy model; a request of an administrator does. Not for
+//! the model.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,33 +11,34 @@ use metrics::{Histogram, histogram};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
-/// Processor time that may be saved up, for several people at once.
+/// Maximum processor time that can be saved up, for several users at once.
 const SAVED: Duration = Duration::from_secs(2);
 
-/// How a model works.
+/// Settings of a model's thread.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Name of the model's task, in logs and of its thread.
     pub name: &'static str,
-    /// What happens without the model, for the logs.
+    /// Consequence of a missing model, for the logs.
     pub without: &'static str,
-    /// Metric of the time that a question takes.
+    /// Metric of the duration of a request.
     pub metric: &'static str,
-    /// Questions that wait while one is being answered.
+    /// Number of requests that may wait while one is being answered.
     pub waiting: usize,
-    /// Longest wait for an answer.
+    /// Maximum wait for an answer.
     pub deadline: Duration,
-    /// Share of one core that it may use, in percent.
+    /// Maximum share of one core, in percent.
     pub cpu_percent: u32,
 }
 
-/// What the thread does with a question.
+/// Function that the thread runs for each request.
 pub type Compute<Q, A> = Box<dyn FnMut(Q) -> anyhow::Result<A>>;
 
 struct Question<Q, A> {
     asked: Q,
     answer: oneshot::Sender<A>,
-    /// Is answered without a share of the processor, and its time is not counted.
+    /// True if the request is answered without a share of the processor, and its time is not
+    /// counted.
     unmetered: bool,
 }
 
@@ -47,11 +49,11 @@ pub struct Worker<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
-    /// Starts the thread, which loads the model from this file. Until it is loaded, and where it cannot be, which is
-    /// logged, nothing is answered.
+    /// Starts the thread, which loads the model from this file. Until then, and if loading fails,
+    /// which is logged, requests get no answer.
     ///
     /// # Errors
-    /// Fails if the system gives no thread.
+    /// Fails if the system refuses a thread.
     pub fn start(
         settings: Settings,
         file: PathBuf,
@@ -79,16 +81,17 @@ impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
         Ok(Self { questions, deadline })
     }
 
-    /// Returns the answer; `None` if the model is busy, used up its share of the processor, failed, which it reports
-    /// itself, or takes longer than its deadline.
+    /// Returns the answer; `None` if the model is busy, has used up its share of the processor,
+    /// failed (which is logged), or exceeds its deadline.
     pub async fn ask(&self, asked: Q) -> Option<A> {
         let (answer, answered) = oneshot::channel();
         self.questions.try_send(Question { asked, answer, unmetered: false }).ok()?;
         tokio::time::timeout(self.deadline, answered).await.ok()?.ok()
     }
 
-    /// Returns the answer to a question that is asked rarely, and for which a busy model is waited for: its time is not
-    /// counted as the model's share of the processor. `None` if the model failed, or this takes longer than `deadline`.
+    /// Returns the answer to a rare request, which waits for a busy model: its time does not count
+    /// towards the model's share of the processor. `None` if the model failed, or this takes longer
+    /// than `deadline`.
     pub async fn ask_patiently(&self, asked: Q, deadline: Duration) -> Option<A> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
@@ -115,7 +118,7 @@ fn work<Q, A>(
         }
         match compute(asked) {
             Ok(computed) => {
-                // Nobody waits for it any more where it came too late.
+                // The caller may have stopped waiting.
                 answer.send(computed).map_or_else(drop, drop);
             }
             Err(error) if !failed => {
@@ -131,11 +134,11 @@ fn work<Q, A>(
     }
 }
 
-/// Processor time that may be used, as it comes in and is spent.
+/// Processor time that may be used, as it accrues and is spent.
 #[derive(Debug)]
 struct Budget {
     percent: u32,
-    /// May be less than nothing: what a question costs is known afterwards.
+    /// May be negative: the cost of a request is known only afterwards.
     left: f64,
     counted: Instant,
 }
@@ -170,7 +173,7 @@ mod tests {
         without: "nothing happens",
         metric: "hearken_model_seconds",
         waiting: 1,
-        // A busy machine is no failure here.
+        // A busy machine must not fail the test.
         deadline: Duration::from_secs(60),
         cpu_percent: 100,
     };
@@ -182,16 +185,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_is_answered() {
+    async fn a_request_is_answered() {
         assert_eq!(worker(|asked| Ok(asked * 2)).ask(7).await, Some(14));
     }
 
     #[tokio::test]
-    async fn who_finds_it_busy_is_told_at_once_and_it_works_again_afterwards() {
+    async fn a_request_to_a_busy_model_is_refused_at_once_and_later_ones_work() {
         let (go_on, waits) = mpsc::channel::<()>();
         let (tell, begun) = mpsc::channel();
         let compute = move |asked| {
-            // Only the first is waited for.
+            // The test waits only for the first.
             tell.send(()).unwrap_or_default();
             waits.recv()?;
             Ok(asked)
@@ -203,7 +206,7 @@ mod tests {
         };
         let first = ask(1);
         tokio::task::spawn_blocking(move || begun.recv().unwrap()).await.unwrap();
-        // One more waits; the next does not.
+        // A second request waits; a third is refused.
         let second = ask(2);
         tokio::task::yield_now().await;
         assert_eq!(worker.ask(3).await, None);
@@ -213,14 +216,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_patient_question_waits_for_a_busy_model_and_needs_no_share_of_the_processor() {
+    async fn a_patient_request_waits_for_a_busy_model_and_needs_no_share_of_the_processor() {
         let (go_on, waits) = mpsc::channel::<()>();
         let compute = move |asked| Ok(waits.recv().map_or(asked, |()| asked));
         let settings = Settings { cpu_percent: 0, ..SETTINGS };
         let worker = Worker::start(settings, PathBuf::new(), |_| Ok(Box::new(compute))).unwrap();
         let mut asking =
             [1, 2, 3].map(|asked| Box::pin(worker.ask_patiently(asked, SETTINGS.deadline)));
-        // The first is at the model or before it, the second in the queue, the third waits for a place there.
+        // The first is at the model or before it, the second is in the queue, the third waits for a
+        // place there.
         for one in &mut asking {
             assert!(futures_util::poll!(one).is_pending());
         }
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_no_answer_and_the_next_one_works() {
+    async fn a_failure_has_no_answer_and_the_next_request_works() {
         let mut calls = 0;
         let compute = move |asked| {
             calls += 1;
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_longer_than_the_deadline() {
+    async fn no_request_waits_longer_than_the_deadline() {
         let (go_on, waits) = mpsc::channel::<()>();
         let compute = move |asked| Ok(waits.recv().map_or(asked, |()| asked));
         let settings = Settings { deadline: Duration::from_millis(1), ..SETTINGS };
@@ -253,15 +257,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_that_cannot_be_loaded_ends_nothing() {
-        let load = |file: &Path| anyhow::bail!("{} is no model", file.display());
+    async fn requests_to_a_model_that_cannot_be_loaded_have_no_answer() {
+        let load = |file: &Path| anyhow::bail!("{} is not a model", file.display());
         let worker = Worker::<u32, u32>::start(SETTINGS, "/no/model.onnx".into(), load).unwrap();
         assert_eq!(worker.ask(1).await, None);
         assert_eq!(worker.ask(1).await, None);
     }
 
     #[test]
-    fn no_more_time_is_used_than_comes_in() {
+    fn no_more_time_is_used_than_accrues() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut budget = Budget::new(10, start);
@@ -272,7 +276,7 @@ mod tests {
                 budget.spend(Duration::from_millis(50));
             }
         }
-        // 10 s come in with 100, and two were saved up: 240 questions of 50 ms.
+        // 10 s accrue in 100 s, and two were saved up: 240 requests of 50 ms.
         assert!((239..=241).contains(&allowed), "{allowed}");
         assert!(!Budget { percent: 0, left: 0.0, counted: start }.allows(at(1_000_000)));
     }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_delays_and_their_median_is_as_asked() {
+    fn a_seed_repeats_its_delays_and_their_median_is_the_requested_one() {
         let delays = |seed| -> Vec<Duration> {
             let delay = Delay::new(Duration::from_millis(200), 0.5, seed);
             (0..2_001).map(|_| delay.draw()).collect()
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_spread_all_are_the_same() {
+    fn without_a_spread_all_delays_are_equal() {
         let delay = Delay::new(Duration::from_millis(50), 0.0, 1);
         assert!((0..100).all(|_| delay.draw() == Duration::from_millis(50)));
         assert_eq!(Delay::new(Duration::ZERO, 0.5, 1).draw(), Duration::ZERO);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub use delays::Delay;
 pub use llm::Reply;
 
-/// Most concurrent connections to one mock.
+/// Maximum number of concurrent connections to one mock.
 const MOST_CONNECTIONS: usize = 4_096;
 
 /// Answers, delays and addresses of the mocks.
@@ -32,7 +32,7 @@ pub struct MockServices {
     pub asr_delay: Delay,
     /// Delay from a sentence to its first audio.
     pub tts_delay: Delay,
-    /// Seconds of speech that are produced in a second; 0.0 produces all of it at once.
+    /// Seconds of speech that are produced per second; 0.0 produces all of it at once.
     pub tts_speed: f64,
     /// Audio of every sentence.
     pub sound: Sound,

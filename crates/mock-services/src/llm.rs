@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::Delay;
 
-/// Longest request body, in bytes: a long conversation with many tools.
+/// Maximum size of a request body, in bytes: a long conversation with many tools.
 const BODY_LIMIT_BYTES: usize = 4 << 20;
 
 /// Answer of the model.
@@ -80,7 +80,7 @@ async fn chat(model: web::Data<Model>, asked: web::Json<Value>) -> HttpResponse 
     HttpResponse::Ok().content_type("text/event-stream").streaming(pieces)
 }
 
-/// Sends the chunks one after the other, with pauses.
+/// Sends the chunks one by one, with pauses.
 fn paced(
     chunks: Vec<Bytes>,
     every: Duration,

@@ -22,7 +22,7 @@ use super::{Delay, MOST_CONNECTIONS};
 /// Length of a frame of audio.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// Audio of every sentence, cut into frames once.
+/// Audio of every sentence, split into frames once.
 pub(super) struct Voice {
     frames: Vec<Bytes>,
     rate_hz: u32,

@@ -1,5 +1,5 @@
-//! Answers to a museum user's words: the prompt, the model's answer, and the one call in it, which
-//! is sent to the client and never executed. Not for sessions.
+//! Answers to a museum user's words: the prompt, the model's answer, and the single call in it,
+//! which is sent to the client and never executed. Not for sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,12 +31,12 @@ use super::{Museum, MuseumError, MuseumSettings};
 const ATTEMPTS: usize = 2;
 /// Result that the model receives for a call that is passed to the client.
 const CALL_RESULT: &str = "ok: handed to the client, which carries it out";
-/// Kind of its clients in the sums of what was used.
+/// Client kind in the usage sums.
 const USAGE_KIND: &str = "museum";
 /// Placeholder for unknown values.
 const UNKNOWN: &str = "-";
 
-/// Memory of all cached answers, in bytes.
+/// Memory limit of all cached answers, in bytes.
 const CACHE_BYTES: u32 = 8 * 1_024 * 1_024;
 /// Maximum number of cached answers.
 const MAX_CACHED: u32 = 1_000;
@@ -44,10 +44,10 @@ const MAX_CACHED: u32 = 1_000;
 /// Answers by the key of their prompt.
 pub(super) type AnswerCache = Cache<[u8; 32], Arc<ModelAnswer>>;
 
-/// Creates the cache, which keeps an answer for this time.
+/// Creates the cache, which holds an answer for this time.
 pub(super) fn cache(kept_for: Duration) -> AnswerCache {
     Cache::builder()
-        // A small answer weighs more than it takes, so that their number is bounded too.
+        // A small answer counts more than its size, so that their number is bounded too.
         .weigher(|_, answer: &Arc<ModelAnswer>| answer.memory().max(CACHE_BYTES / MAX_CACHED))
         .max_capacity(CACHE_BYTES.into())
         .time_to_live(kept_for)
@@ -65,7 +65,7 @@ pub(super) struct ModelAnswer {
 }
 
 impl ModelAnswer {
-    /// Returns the memory that the answer takes, about, in bytes.
+    /// Returns the approximate size of the answer in memory, in bytes.
     fn memory(&self) -> u32 {
         let call = self.call.as_ref().map_or(0, |(call, arguments)| {
             let texts = [&call.id, &call.name, &call.arguments].map(String::len);
@@ -121,8 +121,8 @@ impl Museum {
         if let Some(known) = answers.get(&key).await {
             return Ok(known);
         }
-        // Each instance counts changes of settings for itself: the count is comparable only while
-        // it is zero.
+        // Each instance counts its own changes of settings: the counts are comparable only while
+        // they are zero.
         let others = self.ports.answers.as_ref().filter(|_| settings_version == 0);
         if let Some(others) = others
             && let Some(known) = others.get(&key).await.and_then(|t| serde_json::from_str(&t).ok())
@@ -144,8 +144,8 @@ impl Museum {
     }
 }
 
-/// Computes the cache key of a prompt, model and settings count; two prompts that differ in
-/// anything have different keys.
+/// Computes the cache key of a prompt, model and count of settings changes; prompts with any
+/// difference have different keys.
 fn key(model: &str, settings_version: u64, prompt: &Prompt) -> [u8; 32] {
     let Prompt { messages, tools, max_tokens, temperature, .. } = prompt;
     let tools: Vec<_> = tools.iter().map(|t| (&t.name, &t.description, &t.parameters)).collect();
@@ -192,7 +192,7 @@ fn prompt(
 }
 
 impl Museum {
-    /// Asks the model, and once more if it makes an invalid call.
+    /// Asks the model, and a second time if it makes an invalid call.
     async fn ask(&self, prompt: Prompt, functions: &Functions) -> Result<ModelAnswer, MuseumError> {
         let meter = &self.ports.usage;
         if let Some(reached) = meter.reached("", None) {
@@ -204,7 +204,7 @@ impl Museum {
     }
 }
 
-/// Asks the model, and once more if it makes an invalid call.
+/// Asks the model, and a second time if it makes an invalid call.
 async fn ask(
     llm: &dyn Llm,
     mut prompt: Prompt,
@@ -223,8 +223,8 @@ async fn ask(
         };
         match functions.check(&call).await {
             Ok(arguments) => {
-                // The parsed arguments: an API may refuse the model's own `null` when it is sent
-                // back.
+                // The parsed arguments: an API may refuse the model's own `null` in a later
+                // request.
                 let call = ToolRequest { arguments: json!(arguments).to_string(), ..call };
                 return Ok(ModelAnswer { words, call: Some((call, arguments)), truncated });
             }
@@ -236,7 +236,7 @@ async fn ask(
             }
         }
     }
-    // The model makes no valid call: it may answer without one.
+    // The model makes no valid call, so it answers without one.
     prompt.tool_choice = ToolChoice::None;
     let Reply { text, truncated, .. } =
         reply(llm, prompt, meter).await.map_err(MuseumError::Llm)?;
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(parsed(&answer("Here.", json!({})), "show me").response, "Here.");
     }
 
-    /// Puts so many of these answers into a cache. Returns how many it has kept.
+    /// Inserts this number of answers into a cache. Returns the number that the cache holds.
     async fn kept(inserted: u16, answer: &ModelAnswer) -> u32 {
         let answers = cache(Duration::from_secs(60));
         for n in 0..inserted {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_that_differ_in_anything_have_different_names() {
+    fn prompts_with_any_difference_have_different_keys() {
         let first = Prompt { max_tokens: 5, ..Prompt::default() };
         let mut others = vec![Prompt { max_tokens: 6, ..first.clone() }];
         others.push(Prompt { temperature: 0.1, ..first.clone() });

@@ -1,5 +1,5 @@
-//! Functions of a museum client by the OpenAI standard, checked when they are registered, and the
-//! validation of a model's calls against them. A call is never executed here.
+//! Functions of a museum client by the OpenAI standard, checked at registration, and the validation
+//! of a model's calls against them. A call is never executed here.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,28 +12,28 @@ use hearken_proto::json::weight;
 use hearken_proto::museum::Mistake;
 use serde_json::{Map, Value, json};
 
-/// Maximum number of functions of a client, as at OpenAI.
+/// Maximum number of functions of a client, as in the OpenAI API.
 pub(super) const MAX_FUNCTIONS: usize = 128;
-/// Longest name of a function, in characters (OpenAI's limit).
+/// Maximum length of a function's name, in characters (OpenAI's limit).
 const MAX_NAME_CHARS: usize = 64;
-/// Longest description of a function, in characters.
+/// Maximum length of a function's description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
 /// Maximum memory of all functions of a client, in bytes.
 pub(super) const MAX_BYTES: usize = 2 * 1_024 * 1_024;
 
-/// Functions of one client. Their schemas are kept as JSON: a compiled one takes many times the
+/// Functions of one client. Their schemas are stored as JSON: a compiled one takes many times the
 /// memory, and is needed only when the model makes a call.
 pub(super) struct Functions {
     pub(super) offered: Arc<[OfferedTool]>,
-    /// Id of the session, whose calls wait for each other; empty before there is one.
+    /// Id of the session, whose calls are checked one at a time; empty before registration.
     session: String,
 }
 
 impl Functions {
-    /// Parses functions as clients send them, until this time.
+    /// Parses functions as clients send them. Refuses the rest after `until`.
     ///
     /// # Errors
-    /// All mistakes in them.
+    /// Returns all mistakes in them.
     pub(super) fn read(functions: &[Value], until: Instant) -> Result<Self, Vec<Mistake>> {
         let whole = |wrong: String| Err(vec![Mistake::at(&["functions"], wrong)]);
         if functions.len() > MAX_FUNCTIONS {
@@ -50,7 +50,7 @@ impl Functions {
             }
             match read(function) {
                 Ok(tool) if offered.iter().any(|other| other.name == tool.name) => {
-                    let twice = format!("`{}` is there twice", tool.name);
+                    let twice = format!("`{}` appears twice", tool.name);
                     mistakes.push(Mistake::at(&["functions", &n.to_string(), "name"], twice));
                 }
                 Ok(tool) => offered.push(tool),
@@ -89,8 +89,8 @@ impl Functions {
     /// Checks a call and returns its arguments.
     ///
     /// # Errors
-    /// There is no such function, or its schema does not allow the arguments; the message is for
-    /// the model.
+    /// Fails if there is no such function, or its schema does not allow the arguments; the message
+    /// is for the model.
     pub(super) async fn check(&self, call: &ToolRequest) -> Result<Map<String, Value>, String> {
         let found = self.offered.iter().find(|tool| tool.name == call.name);
         let Some(found) = found else {
@@ -142,7 +142,7 @@ fn read(function: &Value) -> Result<OfferedTool, (&'static str, String)> {
     };
     Schema::of_object(&parameters).map_err(|wrong| ("parameters", wrong))?;
     if let Some(fields) = parameters.as_object_mut() {
-        // Some models' APIs require this field, and some clients leave it out.
+        // Some model APIs require this field, and some clients omit it.
         fields.entry("properties").or_insert_with(|| json!({}));
     }
     Ok(OfferedTool { name, description, parameters })
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn both_shapes_are_taken_and_mistakes_are_named() {
+    fn both_shapes_are_accepted_and_mistakes_are_reported() {
         let bare = json!({"name": "move_to", "description": "moves", "parameters": {
             "type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}});
         let tool =
@@ -201,7 +201,7 @@ mod tests {
         }
         assert_eq!(wrong(json!("x")), "body.functions.0.: must be an object");
         let twice = read_all(&[bare.clone(), bare]).err().unwrap();
-        assert_eq!(twice[0].to_string(), "body.functions.1.name: `move_to` is there twice");
+        assert_eq!(twice[0].to_string(), "body.functions.1.name: `move_to` appears twice");
     }
 
     #[tokio::test]

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::functions::{Functions, MAX_BYTES, MAX_FUNCTIONS};
 
-/// Any body is read or refused, with all its mistakes; what is read keeps its limits, and functions
-/// come out of the store as they went in.
+/// Any body is parsed or refused, with all its mistakes; parsed values respect their limits, and
+/// functions survive a round trip through the store.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if any of this is violated.
 pub fn museum_bodies(bytes: &[u8]) {
     let Ok(body) = json::object(bytes).map(Value::Object) else { return };
     match ParseRequest::read(&body) {
@@ -35,7 +35,7 @@ pub fn museum_bodies(bytes: &[u8]) {
         Ok(functions) => {
             assert!(functions.offered.len() <= MAX_FUNCTIONS);
             let stored = functions.to_stored();
-            // Those without properties get some.
+            // Functions without properties get an empty object.
             assert!(stored.iter().map(weight).sum::<usize>() <= MAX_BYTES + 400 * MAX_FUNCTIONS);
             assert_eq!(
                 Functions::from_stored(&stored, &SessionId::random()).offered,

@@ -1,5 +1,5 @@
-//! Service for museum clients: their sessions, and the answers to their users. Sessions are kept in
-//! the store, which alone decides if one has expired. Not for HTTP.
+//! Service for museum clients: their sessions, and the answers to their users. Sessions are in the
+//! store, which alone decides whether one has expired. Not for HTTP.
 //!
 //! Reading order: this file, `functions`, `answers`.
 
@@ -39,7 +39,7 @@ pub use settings::MuseumSettings;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Maximum number of sessions removed at once.
 const SWEEP: u32 = 1_000;
-/// Longest wait for an earlier request of the same session.
+/// Maximum wait for an earlier request of the same session.
 const TURN_WAIT: Duration = Duration::from_secs(30);
 
 /// Reason why a request of a client is refused.
@@ -54,7 +54,7 @@ pub enum MuseumError {
     /// The maximum number of sessions is reached.
     #[error("there are too many sessions")]
     Full,
-    /// The functions of waiting registrations take too much memory.
+    /// The functions of queued registrations take too much memory.
     #[error(transparent)]
     TooHeavy(MemoryExceeded),
     /// Another request of the session takes too long.
@@ -85,7 +85,7 @@ impl From<StoreError> for MuseumError {
 
 /// Dependencies of the service.
 pub struct MuseumPorts {
-    /// Clock of what clients are told.
+    /// Clock for times reported to clients.
     pub clock: Clock,
     /// Clock by which sessions expire.
     pub expiry_clock: Clock,
@@ -95,15 +95,15 @@ pub struct MuseumPorts {
     pub store: Arc<dyn MuseumStore>,
     /// Locks that allow one request at a time in a session.
     pub locks: Arc<dyn SessionLocks>,
-    /// Cache of answers that instances share; `None` if there is only one instance.
+    /// Cache of answers that instances share; `None` for a single instance.
     pub answers: Option<SharedCache>,
     /// Name of the configured model: instances with different models share no answers.
     pub model: String,
     /// Local date and time for the model.
     pub now: LocalTime,
-    /// Memory that is kept for clients.
+    /// Memory budget of clients.
     pub memory_pool: MemoryPool,
-    /// Meter of what answers use.
+    /// Meter of the usage of answers.
     pub usage: UsageMeter,
 }
 
@@ -113,13 +113,13 @@ pub struct Museum {
     settings: Reloadable<MuseumSettings>,
     /// Cached answers; `None` for no cache.
     answers: Option<AnswerCache>,
-    /// Number of changes of the settings: a cached answer is valid only for the settings of its
-    /// time.
+    /// Number of changes of the settings: a cached answer is valid only for the settings that it
+    /// was generated with.
     settings_version: AtomicU64,
     registered: AtomicU64,
 }
 
-/// Returns the time `time` after `now`; the latest representable one if that is too large.
+/// Returns `now` plus `time`; the latest representable time if that is too large.
 fn after(now: Timestamp, time: Duration) -> Timestamp {
     let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
     now.checked_add(time).unwrap_or(Timestamp::MAX)
@@ -138,8 +138,7 @@ impl Museum {
         }
     }
 
-    /// Uses these settings, and the model's current state, from now on. The time for which answers
-    /// are cached does not change.
+    /// Replaces the settings. The time for which answers are cached does not change.
     pub fn change(&self, settings: MuseumSettings) {
         self.settings.set(settings);
         self.settings_version.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +148,7 @@ impl Museum {
         (self.ports.clock)()
     }
 
-    /// Returns the time by which sessions expire.
+    /// Returns the time for checks of expiry.
     fn expiring(&self) -> Timestamp {
         (self.ports.expiry_clock)()
     }
@@ -159,10 +158,10 @@ impl Museum {
     }
 
     /// Registers a client and returns its session. A client without a credential is counted under
-    /// this name.
+    /// `client`.
     ///
     /// # Errors
-    /// A function is invalid, there are too many sessions, or the store failed.
+    /// Fails if a function is invalid, there are too many sessions, or the store failed.
     pub async fn register(
         &self,
         request: Register,
@@ -195,8 +194,8 @@ impl Museum {
         Ok(session)
     }
 
-    /// Locks the share of a client: of requests at the same time, each sees what those before it have stored. `None` for
-    /// one without a share.
+    /// Locks the share of a client: each of several concurrent requests sees the data that earlier
+    /// ones have stored. Returns `None` for a client without a share.
     async fn lock_share(&self, client: Option<&str>) -> Result<Option<SessionLock>, MuseumError> {
         let Some(client) = client else { return Ok(None) };
         let name = format!("museum share of {client}");
@@ -204,7 +203,7 @@ impl Museum {
         lock.map(Some).ok_or(MuseumError::Busy)
     }
 
-    /// Checks that one more session may exist, and one more of this client.
+    /// Checks that another session may exist, in total and for this client.
     async fn check_room(&self, client: Option<&str>) -> Result<(), MuseumError> {
         let settings = self.settings.get();
         let now = self.expiring();
@@ -222,7 +221,7 @@ impl Museum {
     /// Extends the session. Returns its new expiry time.
     ///
     /// # Errors
-    /// There is no such session, or the store failed.
+    /// Fails if there is no such session, or the store failed.
     pub async fn heartbeat(&self, id: &SessionId) -> Result<Timestamp, MuseumError> {
         let ends = self.ends(self.now());
         if self.ports.store.touch(id, ends, self.expiring()).await? {
@@ -235,7 +234,7 @@ impl Museum {
     /// Ends a session.
     ///
     /// # Errors
-    /// There is no such session, or the store failed.
+    /// Fails if there is no such session, or the store failed.
     pub async fn unregister(&self, id: &SessionId) -> Result<(), MuseumError> {
         let alive = self.alive(id).await;
         let removed = self.ports.store.remove(id).await?;
@@ -252,7 +251,7 @@ impl Museum {
     /// Describes a session, without extending it.
     ///
     /// # Errors
-    /// There is no such session, or the store failed.
+    /// Fails if there is no such session, or the store failed.
     pub async fn describe(&self, id: &SessionId) -> Result<SessionInfo, MuseumError> {
         let session = self.alive(id).await?;
         let name = |function: &Value| function["name"].as_str().map(str::to_owned);
@@ -270,7 +269,7 @@ impl Museum {
     /// their total number.
     ///
     /// # Errors
-    /// The store failed.
+    /// Fails if the store failed.
     pub async fn sessions(
         &self,
         offset: u32,
@@ -282,7 +281,7 @@ impl Museum {
     /// Ends a session on behalf of the administrator. Returns false if it does not exist.
     ///
     /// # Errors
-    /// The store failed.
+    /// Fails if the store failed.
     pub async fn end(&self, id: &SessionId) -> Result<bool, StoreError> {
         self.ports.store.remove(id).await
     }
@@ -290,7 +289,7 @@ impl Museum {
     /// Returns the number of sessions that have not expired.
     ///
     /// # Errors
-    /// The store failed.
+    /// Fails if the store failed.
     pub async fn stats(&self) -> Result<Stats, MuseumError> {
         let (_, active_sessions) = self.ports.store.list(self.expiring(), 0, 0).await?;
         let total_sessions = self.registered.load(Ordering::Relaxed).max(active_sessions);

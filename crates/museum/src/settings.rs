@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use hearken_base::{Secret, ms};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default instructions.
@@ -16,40 +17,52 @@ const SYSTEM_PROMPT: &str = "你是博物馆里的智能讲解员，陪伴观众
 3. 不编造文物信息，不知道就说不知道";
 
 /// Section `[museum]`: museum clients.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MuseumSettings {
-    /// True to accept museum clients.
+    /// Accept museum clients.
     pub enabled: bool,
-    /// Bearer token of clients, which may also be `token` in the URL; empty to accept
-    /// everybody near.
+    /// Token that clients send as `Authorization: Bearer TOKEN` or `?token=TOKEN`, at least
+    /// 16 characters long. Empty admits all clients on this machine and in its private
+    /// networks (RFC 1918, link-local and unique local addresses), but no forwarded
+    /// requests.
     pub token: Secret,
-    /// True to accept clients of every network without a token. Otherwise only those on this
-    /// machine and in its private networks need none.
+    /// Admit clients from all networks and through proxies without a token, if `token` is
+    /// empty. The service is then open to every client that reaches the port.
     pub open_to_all: bool,
-    /// Instructions for the model; `{scene_type}`, `{spirit_id}`, `{client_type}` and
-    /// `{current_time}` are filled in.
+    /// System prompt. `{scene_type}`, `{spirit_id}`, `{client_type}` and `{current_time}`
+    /// are replaced. With `{current_time}`, answers are cached for at most one minute.
     pub system_prompt: String,
-    /// Sampling temperature, 0.0 to 2.0.
+    /// Sampling temperature.
+    #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: f64,
-    /// Longest answer, in tokens.
+    /// Maximum length of an answer.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub max_tokens: u32,
     /// Maximum number of messages that a session remembers.
+    #[schemars(range(min = 2, max = 1_000))]
     pub max_messages: usize,
-    /// Time without use after which a session ends.
+    /// Time without a request or heartbeat after which a session ends. The original clients
+    /// send a heartbeat every two minutes.
     #[serde(rename = "session_timeout_ms", with = "ms")]
+    #[schemars(with = "u64", range(min = 1_000, max = 2_592_000_000_u64))]
     pub session_timeout: Duration,
-    /// Maximum number of sessions; a further one is refused with 503.
+    /// Maximum number of concurrent sessions; further ones get 503.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub max_sessions: u64,
-    /// Most of them that clients at one address have without a token; a further one is refused with
-    /// 503.
+    /// Maximum number of sessions of the clients at one address that send no token; further
+    /// ones get 503. All clients on this machine count as one address.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
     pub max_sessions_per_address: u64,
-    /// Time for which the answer to the same question after the same conversation is cached; zero
-    /// for no cache.
+    /// Time for which the answer to the same question after the same conversation is
+    /// cached. `0` disables the cache.
     #[serde(rename = "cache_answers_ms", with = "ms")]
+    #[schemars(with = "u64", range(max = 86_400_000))]
     pub answers_for: Duration,
-    /// Maximum number of requests of one session in a minute; a further one is answered with 429. 0
-    /// for no limit.
+    /// Maximum number of requests per minute from one address; further ones get 429. For
+    /// programs on this machine and clients that send a token, the limit applies to each
+    /// session, and to their registrations by address. `0` disables the limit.
+    #[schemars(range(max = 1_000_000))]
     pub requests_per_minute: u32,
 }
 

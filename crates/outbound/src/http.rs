@@ -1,5 +1,5 @@
-//! HTTP client code that several providers share: the client, the meaning of each status, bodies of
-//! bounded length. Not for any provider's messages.
+//! HTTP client code that several providers share: the client, the error kind of each status, bodies
+//! of bounded length. Not for any provider's messages.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use reqwest::Response;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-/// Largest error body that is read, in bytes.
+/// Maximum size of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 16 << 10;
 
-/// Longest time to read an error body.
+/// Time limit for reading an error body.
 const ERROR_BODY: Duration = Duration::from_secs(2);
 
 /// Builds an HTTP client for one base URL. The client does not follow redirects.
@@ -32,8 +32,8 @@ pub fn client(base: &Url, connect_timeout: Duration) -> Result<reqwest::Client, 
     builder(base, connect_timeout).redirect(reqwest::redirect::Policy::none()).build()
 }
 
-/// Returns the builder that [`client`] uses. Without a redirect policy of its own, it follows
-/// redirects to any host.
+/// Returns the builder that [`client`] uses. Without its own redirect policy, it follows redirects
+/// to any host.
 pub fn builder(base: &Url, connect_timeout: Duration) -> reqwest::ClientBuilder {
     crate::tls::choose_provider();
     let mut builder = reqwest::Client::builder().connect_timeout(connect_timeout).tcp_nodelay(true);
@@ -72,18 +72,18 @@ pub async fn probe(
     answers(provider, request).await
 }
 
-/// Checks that a server answers this request, even that it does not know the address, sends it elsewhere, or that the
-/// request is wrong.
+/// Checks that a server answers this request, even if it does not know the path, redirects the
+/// request, or refuses it as wrong.
 ///
 /// # Errors
-/// It cannot be reached, is full or failing, or refuses the key.
+/// It cannot be reached, is overloaded or failing, or refuses the key.
 pub async fn answers(
     provider: &'static str,
     request: reqwest::RequestBuilder,
 ) -> Result<(), ProviderError> {
     let response = request.send().await.map_err(|e| transport(provider, e))?;
     let kind = kind_of(response.status());
-    // A key that may not list the models (403) may still serve what it is for.
+    // A key that may not list the models (403) may still be valid for its purpose.
     let answers = matches!(kind, ProviderErrorKind::NotServed)
         || kind.is_of_the_request()
         || response.status() == StatusCode::FORBIDDEN;
@@ -180,10 +180,10 @@ pub fn kind_of(status: StatusCode) -> ProviderErrorKind {
     row.map_or(ProviderErrorKind::Protocol, |(_, kind)| *kind)
 }
 
-/// Longest wait that is accepted from a response. Longer ones are cut to it.
+/// Maximum wait that is accepted from a response. Longer ones are reduced to it.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the wait that a response asks for, at most one day. Reads `retry-after-ms`, or
+/// Returns the wait that a response requests, at most one day. Reads `retry-after-ms`, or
 /// `Retry-After` as seconds (also fractions) or as a date. A time in the past gives zero.
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     asked_wait(headers, Timestamp::now())
@@ -236,7 +236,7 @@ impl From<ProviderError> for Refusal {
 pub struct RefusalBody {
     /// `error.code`, if it is a string.
     pub code: Option<String>,
-    /// Name of the wrong field, where the service names it in a field of its own.
+    /// Name of the wrong field, if the service names it in a separate field.
     pub param: Option<String>,
     /// Whole body as text.
     pub text: String,
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_code_is_told_of_an_error_body() {
+    fn only_a_plain_code_is_taken_from_an_error_body() {
         let code = |body: &str| error_code(body.as_bytes());
         assert_eq!(
             code(r#"{"error":{"message":"my secret","type":"t","code":"bad_model"}}"#),

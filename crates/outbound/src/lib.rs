@@ -1,5 +1,6 @@
-//! What clients of other services share: the HTTP client with its table of statuses, limits and endings of WebSocket
-//! connections, the TLS provider, and errors and checks of settings. Nothing that knows one service.
+//! Shared code of clients of other services: the HTTP client with its table of statuses, limits and
+//! close handshakes of WebSocket connections, the TLS provider, and errors and checks of settings.
+//! Nothing specific to one service.
 
 pub mod http;
 pub mod settings;

@@ -6,7 +6,7 @@ use rustls::crypto::ring;
 /// Without a choice, TLS clients panic when they are built.
 pub fn choose_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread was faster. Its choice is fine too.
+        // Another thread was faster. Its choice works too.
         ring::default_provider().install_default().ok();
     }
 }

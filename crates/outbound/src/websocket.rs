@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 
 /// Read buffer of a connection, in bytes. Each connection allocates and zeroes all of it; a longer
-/// message takes as much memory as it needs.
+/// message uses as much memory as it needs.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 
 /// Returns the configuration of a connection that accepts messages up to `longest_message` bytes.
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_other_side_is_told_why_behind_all_that_was_said_and_answers() {
+    async fn the_peer_receives_all_messages_then_the_close_frame_and_answers() {
         for role in [Role::Server, Role::Client] {
             let [mut ours, mut theirs] = pair(role).await;
             ours.feed(Message::text("the last word")).await.unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_closed_is_answered_by_its_own_code() {
+    async fn a_peer_that_closed_gets_its_own_code_back() {
         let [mut ours, mut theirs] = pair(Role::Server).await;
         let own = because(CloseCode::Library(4001), "that was all");
         theirs.close(Some(own.clone())).await.unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_neither_reads_nor_answers_nor_leaves_is_waited_for_so_long_only() {
+    async fn the_wait_for_an_unresponsive_peer_is_limited() {
         for words in [0, 100] {
             let [mut ours, theirs] = pair(Role::Client).await;
             for _ in 0..words {

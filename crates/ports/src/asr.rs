@@ -11,13 +11,13 @@ pub trait Asr: Send + Sync {
     /// Opens a stream for one utterance. Dropping the stream cancels the recognition.
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError>;
 
-    /// Returns the health of the services behind it. Asks none of them.
+    /// Returns the health of the services behind it, without contacting them.
     fn health(&self) -> ServiceHealth {
         ServiceHealth::default()
     }
 
-    /// Asks the services behind it whether they can be reached, without a request of a user, and notes that in their
-    /// health.
+    /// Checks without a user's request whether the services behind it can be reached, and records
+    /// the result in their health.
     fn probe(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -26,11 +26,12 @@ pub trait Asr: Send + Sync {
 /// Stream of one utterance to the recogniser.
 #[async_trait]
 pub trait AsrStream: Send {
-    /// Sends audio while the person still speaks (16 kHz, mono).
+    /// Sends audio while the person is still speaking (16 kHz, mono).
     async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError>;
 
-    /// Returns all words of the utterance so far, if they have changed since the last call: a partial transcript, which
-    /// later ones may correct. Recognisers that make none return `None`.
+    /// Returns all words of the utterance so far, if they have changed since the last call: a
+    /// partial transcript, which later ones may correct. Recognisers without partial transcripts
+    /// return `None`.
     fn partial(&mut self) -> Option<String> {
         None
     }
@@ -43,7 +44,7 @@ pub trait AsrStream: Send {
 /// Parameters of an utterance, known before its audio.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UtteranceSpec {
-    /// BCP 47 tag of the language, if the deployment fixes one. `None` means automatic detection.
+    /// BCP 47 tag of the language, if it is configured. `None` means automatic detection.
     pub language: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Port of the store of chat sessions. It keeps the dialogues of applications, which lets any
-//! instance of the server handle any request. Not for the content of dialogues, nor for text
+//! Port of the store of chat sessions. It stores the dialogues of applications, so that any
+//! instance of the server can handle any request. Not for the content of dialogues, nor for text
 //! clients' sessions.
 
 use async_trait::async_trait;
@@ -33,12 +33,12 @@ pub struct SessionPage {
     pub total: u64,
 }
 
-/// What one owner has stored.
+/// Storage used by one owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StorageUsage {
-    /// Number of sessions, with deleted ones.
+    /// Number of sessions, including deleted ones.
     pub sessions: u64,
-    /// Size of what their turns and snapshots have stored, in bytes.
+    /// Size of the stored turns and snapshots, in bytes.
     pub bytes: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct RequestKey {
 pub struct KnownRequest {
     /// Hash of the request's content; empty if it was not stored.
     pub hash: String,
-    /// Answer as sent to the client. `None` if the request called tools and has no answer, or not
+    /// Answer as sent to the client. `None` if the request called tools and has no answer, or none
     /// yet.
     pub answer: Option<String>,
 }
@@ -90,14 +90,14 @@ pub struct KeptTurn {
     pub state_version: Option<i64>,
     /// Completion time.
     pub at: Timestamp,
-    /// Event that is to be published once the turn is stored.
+    /// Event that must be published once the turn is stored.
     pub event: Option<Event>,
 }
 
-/// Event that was stored with the change that it tells of, and is to be published.
+/// Event that was stored together with the change that it reports, and is to be published.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingEvent {
-    /// Number in the store: a later event of a session has a greater one.
+    /// Number in the store; within a session, later events have greater numbers.
     pub number: i64,
     /// The event.
     pub event: Event,
@@ -108,9 +108,9 @@ pub struct PendingEvent {
 pub enum StoreOutcome {
     /// The turn was stored.
     Kept,
-    /// The session changed meanwhile, or was locked later: nothing was stored.
+    /// The session was changed or locked by another request meanwhile: nothing was stored.
     Overtaken,
-    /// The session is not active (any more), or there is none: nothing was stored.
+    /// The session is not active (any more), or does not exist: nothing was stored.
     Closed,
 }
 
@@ -118,27 +118,27 @@ pub enum StoreOutcome {
 /// caller supplies times, for tests.
 #[async_trait]
 pub trait ChatStore: Send + Sync {
-    /// Stores a new session of this owner; empty for nobody.
+    /// Stores a new session of this owner; empty for no owner.
     async fn create(&self, session: &ChatSession, owner: &str) -> Result<(), BoxError>;
 
-    /// Returns the owner of a session, also of a deleted one; empty for nobody.
+    /// Returns the owner of a session, even of a deleted one; empty for no owner.
     async fn owner(&self, id: &SessionId) -> Result<Option<String>, BoxError>;
 
-    /// Returns what an owner has stored.
+    /// Returns the storage that an owner uses.
     async fn usage(&self, owner: &str) -> Result<StorageUsage, BoxError>;
 
-    /// Returns the session of an owner that was deleted first.
+    /// Returns the deleted session of an owner whose deletion is oldest.
     async fn oldest_deleted(&self, owner: &str) -> Result<Option<SessionId>, BoxError>;
 
-    /// Returns a session, also a deleted one.
+    /// Returns a session, even a deleted one.
     async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError>;
 
     /// Returns the sessions that match the filter.
     async fn sessions(&self, filter: &SessionFilter) -> Result<SessionPage, BoxError>;
 
-    /// Changes the status of a session that has one of the statuses `from`, and returns it. One that becomes active was
-    /// used now. `None`
-    /// if there is no such session, or it has another status. Stores the event with the change.
+    /// Changes the status of a session that has one of the statuses `from`, and returns the
+    /// session; a session that becomes active counts as used now. Returns `None` if there is no
+    /// such session, or it has another status. Stores the event with the change.
     async fn set_status(
         &self,
         id: &SessionId,
@@ -148,10 +148,10 @@ pub trait ChatStore: Send + Sync {
         event: Option<&Event>,
     ) -> Result<Option<ChatSession>, BoxError>;
 
-    /// Notes that a session which is not deleted was used at this time.
+    /// Records that a session was used at this time, unless it is deleted.
     async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), BoxError>;
 
-    /// Returns sessions that are not deleted and were used last before this time, the oldest first.
+    /// Returns sessions that are not deleted and were last used before this time, oldest first.
     /// Skips `offset` sessions.
     async fn unused(
         &self,
@@ -168,7 +168,7 @@ pub trait ChatStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<SessionId>, BoxError>;
 
-    /// Notes that a deleted session is being purged, or that it is not any more: meanwhile it cannot be restored. Returns
+    /// Records whether a deleted session is being purged; meanwhile it cannot be restored. Returns
     /// false if there is no such session.
     async fn set_purging(&self, id: &SessionId, is_purging: bool) -> Result<bool, BoxError>;
 
@@ -184,8 +184,8 @@ pub trait ChatStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<KeptMessage>, BoxError>;
 
-    /// Records that a request begins to call tools, under the lock with this fencing number. From
-    /// now on its idempotency key is known, without an answer.
+    /// Records that a request starts to call tools, under the lock with this fencing number. From
+    /// then on its idempotency key is known, without an answer.
     async fn begin_request(
         &self,
         id: &SessionId,
@@ -193,13 +193,14 @@ pub trait ChatStore: Send + Sync {
         fence: i64,
     ) -> Result<StoreOutcome, BoxError>;
 
-    /// Removes a request that was begun under the lock with this fencing number and has no answer.
+    /// Removes a request that was started under the lock with this fencing number and has no
+    /// answer.
     async fn forget_request(&self, id: &SessionId, key: &str, fence: i64) -> Result<(), BoxError>;
 
     /// Stores a turn with its event atomically, and marks the session as used.
     async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError>;
 
-    /// Returns the greatest fencing number under which anything was stored; 0 if there is none.
+    /// Returns the greatest fencing number under which data was stored; 0 if there is none.
     async fn last_fence(&self) -> Result<i64, BoxError>;
 
     /// Returns the stored state of the request with this key. The last 256 keys of a session are
@@ -208,7 +209,8 @@ pub trait ChatStore: Send + Sync {
 
     /// Stores a snapshot of a session's current dialogue and idempotency keys, with this id, name
     /// and state version, under the lock with this fencing number. Returns the snapshot with its
-    /// content counts. `None` if there is no such session, it is deleted, or it was locked later.
+    /// content counts. `None` if there is no such session, it is deleted, or it was locked by
+    /// another request meanwhile.
     async fn keep_snapshot(
         &self,
         snapshot: &Snapshot,
@@ -219,8 +221,8 @@ pub trait ChatStore: Send + Sync {
     async fn snapshots(&self, id: &SessionId) -> Result<Vec<Snapshot>, BoxError>;
 
     /// Restores a session's dialogue and idempotency keys, under the lock with this fencing number,
-    /// and returns the snapshot. `None` if there is no such snapshot, or the session is not active,
-    /// or it was locked later. Stores the event with the change.
+    /// and returns the snapshot. `None` if there is no such snapshot, or the session is not active
+    /// or was locked by another request meanwhile. Stores the event with the change.
     async fn restore_snapshot(
         &self,
         id: &SessionId,
@@ -230,8 +232,8 @@ pub trait ChatStore: Send + Sync {
         event: Option<&Event>,
     ) -> Result<Option<Snapshot>, BoxError>;
 
-    /// Returns the oldest events that were stored and not removed, at most `limit`: of a session, or
-    /// of all. Those of a session are in order.
+    /// Returns the oldest stored events, at most `limit`, of a session or of all. Those of a
+    /// session are in order.
     async fn pending_events(
         &self,
         session: Option<&SessionId>,

@@ -1,4 +1,5 @@
-//! Port of the devices that are connected to this instance. Not for orders to them, which are the actors' own messages.
+//! Port of the devices that are connected to this instance. Not for orders to them, which are the
+//! actors' own messages.
 
 use std::time::Duration;
 
@@ -10,27 +11,27 @@ use tokio::sync::watch;
 pub struct ConnectedDevice {
     /// Its id, as in the handshake.
     pub device_id: DeviceId,
-    /// The session of its connection.
+    /// Session of its connection.
     pub session_id: SessionId,
-    /// Time for which it has been connected.
+    /// Duration of the connection so far.
     pub since: Duration,
 }
 
-/// Reason why an order did not reach a device.
+/// Reason for which an order did not reach a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
     /// No such device is connected.
     #[error("the device is not connected")]
     NotConnected,
-    /// Its mailbox is full: earlier orders still wait.
+    /// The device's mailbox is full of earlier orders.
     #[error("the device has too many orders waiting")]
     Busy,
 }
 
-/// The devices that are connected to this instance.
+/// Devices that are connected to this instance.
 pub trait Devices: Send + Sync {
-    /// Orders a connection to leave because its device has connected to another instance of the
-    /// server. Does nothing if a later connection of the device has registered already.
+    /// Orders a connection to close because its device has connected to another instance of the
+    /// server. Does nothing if the device has connected here again since.
     fn replaced_by_other_instance(&self, device_id: &DeviceId, session_id: &SessionId);
 
     /// Returns a receiver that is notified whenever a device connects or disconnects.

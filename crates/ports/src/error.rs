@@ -31,7 +31,7 @@ pub enum ProviderErrorKind {
     /// The provider understood and refused the request. Another provider would refuse it as well.
     #[error("request refused")]
     BadRequest,
-    /// The request is longer than this provider takes.
+    /// The request is larger than this provider accepts.
     #[error("too large")]
     TooLarge,
     /// This provider cannot serve the request: unpaid account, no such model or address.
@@ -40,7 +40,7 @@ pub enum ProviderErrorKind {
     /// A deadline passed.
     #[error("timed out")]
     Timeout,
-    /// The provider cannot be reached, closed the connection, or reported that it is down or full.
+    /// The provider is unreachable, closed the connection, or reported that it is down or full.
     #[error("unavailable")]
     Unavailable,
     /// The provider failed on this request (status 500).
@@ -52,12 +52,12 @@ pub enum ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
-    /// Reports whether the failure is caused by the request, and not by the provider's health.
+    /// Returns true if the failure is caused by the request, and not by the provider's health.
     pub fn is_of_the_request(self) -> bool {
         matches!(self, Self::BadRequest | Self::TooLarge)
     }
 
-    /// Reports whether a retry of the same call may succeed.
+    /// Returns true if a retry of the same call may succeed.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::RateLimited | Self::Timeout | Self::Unavailable | Self::Fault)
     }

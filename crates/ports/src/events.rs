@@ -10,46 +10,47 @@ use tokio::sync::mpsc;
 
 use super::BoxError;
 
-/// Number of events kept per session for watchers that reconnect.
+/// Number of events stored per session for watchers that reconnect.
 pub const KEPT_EVENTS: usize = 1_000;
-/// Largest event of a state server that is published.
+/// Maximum size of a published event of a state server.
 pub const MAX_EVENT_BYTES: usize = 64 << 10;
-/// Bytes of the events kept per session. The oldest are dropped beyond.
+/// Maximum total size of the events stored per session, in bytes. Beyond it, the oldest are
+/// dropped.
 pub const KEPT_EVENT_BYTES: usize = 256 << 10;
-/// Time for which a session's events are kept after the last one.
+/// Retention of a session's events after the last one.
 pub const EVENTS_KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
 
-/// How far an event was published.
+/// Reach of a published event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
-    /// To all watchers, on any instance.
+    /// The watchers on all instances.
     Everywhere,
-    /// To the watchers of this instance. Those of others are told once they can be reached, unless
-    /// this one ends before.
+    /// The watchers of this instance. Those of other instances get the event once they can be
+    /// reached, unless this instance stops before.
     Here,
 }
 
 /// Event bus.
 pub trait EventBus: Send + Sync {
     /// Publishes an event to all watchers of its session. Events arrive in order of publication. An
-    /// event that is published again is told once.
+    /// event that is published twice is delivered once.
     fn publish(&self, event: Event) -> BoxFuture<'static, Result<Published, BoxError>>;
 
-    /// Watches a session from now on. With `after`, starts behind the event with this id.
+    /// Watches a session from now on. With `after`, starts after the event with this id.
     fn watch(
         &self,
         session: &SessionId,
         after: Option<&str>,
     ) -> BoxFuture<'static, Result<Watch, BoxError>>;
 
-    /// Drops the kept events of a session that was purged.
+    /// Drops the stored events of a session that was purged.
     fn forget(&self, session: &SessionId) -> BoxFuture<'static, Result<(), BoxError>>;
 }
 
 /// Subscription to a session. Dropping it ends the subscription.
 pub struct Watch {
     /// True if all events after the named one are included, or none was named. False if the named
-    /// event is not known any more, and events may be missing.
+    /// event is no longer stored, so that events may be missing.
     pub complete: bool,
     /// Missed events, oldest first.
     pub missed: Vec<Event>,

@@ -1,5 +1,5 @@
-//! Traits that the outside must implement, and the data that they carry. Implementations are in other crates; who implements
-//! one needs nothing of those who call it, nor the other way round:
+//! Traits that other crates implement, and the data that they carry. Implementations and callers do
+//! not depend on each other:
 //!
 //! ```text
 //!      proto, base  <--  ports  <--  dialogue, actors, chat, text-gateway   (they call)
@@ -8,7 +8,7 @@
 //!
 //! Rules for every port: object safe; futures are `Send`; dropping a stream or future cancels the
 //! work behind it; user text is never logged. Retry and fallback are implementations that wrap
-//! others: callers do not notice them.
+//! others, invisible to callers.
 
 pub mod asr;
 pub mod chat;

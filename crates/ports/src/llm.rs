@@ -17,24 +17,24 @@ pub trait Llm: Send + Sync {
     /// it cancels the request. The stream ends after [`LlmDelta::Finished`] or an error.
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>>;
 
-    /// Prefetches the common beginning of a conversation's prompts, if that makes the first answer
+    /// Prefetches the common start of a conversation's prompts, if that makes the first answer
     /// faster. Does nothing by default. Dropping it cancels the request.
     fn prefetch(&self, _opening: Prompt) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Returns the price of a million tokens, the highest of those that are configured; 0 if none is.
+    /// Returns the highest configured price per million tokens; 0 if none is configured.
     fn price_per_million(&self) -> f64 {
         0.0
     }
 
-    /// Returns the health of the services behind it. Asks none of them.
+    /// Returns the health of the services behind it, without contacting them.
     fn health(&self) -> ServiceHealth {
         ServiceHealth::default()
     }
 
-    /// Asks the services behind it whether they can be reached, without a request of a user, and notes that in their
-    /// health.
+    /// Checks without a user's request whether the services behind it can be reached, and records
+    /// the result in their health.
     fn probe(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -97,12 +97,12 @@ pub struct ChatMessage {
     pub role: Role,
     /// Words, or the result of a tool.
     pub content: String,
-    /// Calls that the model made beside its words. Each is followed by its result.
+    /// Calls that the model made in addition to its words. Each is followed by its result.
     pub calls: Vec<ToolRequest>,
     /// Id of the call that a tool message answers; empty for other roles.
     pub answers: String,
-    /// Names of tools whose results the model has read to answer this message of a person, and which are not in the
-    /// conversation any more: what they said may be in the answer. No model is told.
+    /// Names of tools whose results contributed to the answer of this user message and are no
+    /// longer in the conversation: the answer may contain their content. Not sent to models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_from: Vec<String>,
 }
@@ -130,7 +130,7 @@ impl ChatMessage {
         size_of::<Self>() + self.content.len() + self.answers.len() + calls + read_from
     }
 
-    /// Notes tools whose results are left out.
+    /// Adds tools whose results are removed from the conversation to `read_from`.
     pub fn note_read(&mut self, tools: impl IntoIterator<Item = String>) {
         for tool in tools {
             if !self.read_from.contains(&tool) {
@@ -148,15 +148,15 @@ impl ChatMessage {
 /// Piece of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmDelta {
-    /// More text, cut anywhere.
+    /// More text, split anywhere.
     Text(String),
-    /// The model begins to write tool calls: the text before is complete.
+    /// The model starts to write tool calls: the text before is complete.
     Calling,
     /// Complete tool call.
     Call(ToolRequest),
     /// The answer is complete.
     Finished {
-        /// Set if the answer was cut at its maximum length.
+        /// True if the answer was cut at its maximum length.
         truncated: bool,
         /// Token usage, if the provider reports it.
         usage: Option<Usage>,
@@ -170,7 +170,7 @@ pub struct Usage {
     pub prompt_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
-    /// Cost of them, in billionths of the currency of the prices; 0 where no price is known.
+    /// Cost of these tokens, in billionths of the currency of the prices; 0 if no price is known.
     #[serde(default)]
     pub cost_nano: u64,
 }

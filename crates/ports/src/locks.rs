@@ -10,16 +10,16 @@ use super::BoxError;
 
 /// Locks of sessions.
 pub trait SessionLocks: Send + Sync {
-    /// Locks a session. `None` if another holder kept it during the whole `wait`.
+    /// Locks a session. `None` if other holders had it during the whole `wait`.
     fn lock(
         &self,
         session: &str,
         wait: Duration,
     ) -> BoxFuture<'static, Result<Option<SessionLock>, BoxError>>;
 
-    /// Makes later fences of this instance greater than `fence`, which the store knows. Fences follow
-    /// the time of day: without this, a clock that was set back would issue fences that the store
-    /// refuses.
+    /// Makes later fences of this instance greater than `fence`, which the store has recorded.
+    /// Fences follow the time of day: without this, a clock that was set back would issue fences
+    /// that the store refuses.
     fn observe(&self, fence: i64);
 }
 

@@ -1,5 +1,5 @@
-//! Metrics of the services behind a turn: each is labelled by its port and its position in the configuration. Not for calling
-//! them.
+//! Metrics of the services behind a turn, each labelled by its port and its position in the
+//! configuration. Not for calling them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,11 +18,11 @@ const PROVIDER_UP: &str = "hearken_provider_up";
 /// Outcome of a request to a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderEnd {
-    /// With its whole answer.
+    /// A complete answer.
     Answered,
     /// Cancelled: no caller waits for it any more.
     Cancelled,
-    /// With a failure of this kind.
+    /// A failure of this kind.
     Failed(ProviderErrorKind),
 }
 

@@ -1,19 +1,20 @@
-//! Role of a voice assistant: how it answers, sounds and behaves, where that differs from the configuration. Not for who has
-//! which role.
+//! Role of a voice assistant: its answers, its voice and its behaviour, if they differ from the
+//! configuration. Not for the assignment of roles.
 
 use hearken_base::language::Language;
 use hearken_proto::text_gateway::MAX_SYSTEM_PROMPT_CHARS;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::usage::DailyLimits;
 
-/// Most characters of the name of a model, a voice or a source.
+/// Maximum number of characters of the name of a model, a voice or a source.
 pub const MAX_NAME_CHARS: usize = 200;
-/// Longest answer that can be allowed, in tokens.
+/// Maximum configurable length of an answer, in tokens.
 pub const MAX_TOKENS: u32 = 100_000;
-/// Highest limit of the cost of a day, in units of the currency.
+/// Maximum daily cost limit, in units of the currency.
 const MAX_DAILY_COST: f64 = 1e9;
-/// Most sources that a role switches off.
+/// Maximum number of sources that a role switches off.
 pub const MAX_TOOLS_OFF: usize = 100;
 
 /// Language of the answers.
@@ -34,7 +35,7 @@ pub enum ReplyLanguage {
 }
 
 impl ReplyLanguage {
-    /// Returns the instruction to answer in this language, to stand after others.
+    /// Returns the instruction to answer in this language, to append to other instructions.
     pub fn rule(self) -> String {
         let zh = self.name_zh();
         let en = self.name_en();
@@ -73,7 +74,8 @@ impl ReplyLanguage {
         }
     }
 
-    /// Returns the language of fixed phrases for who is answered in this language, if there are some.
+    /// Returns the language of fixed phrases for conversations in this language, if there are
+    /// phrases for it.
     pub fn of_phrases(self) -> Option<Language> {
         match self {
             Self::Zh => Some(Language::Chinese),
@@ -108,26 +110,28 @@ impl ReplyLanguage {
     }
 }
 
-/// How much is kept of turns that have ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+/// Stored part of finished turns.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
-    /// Nothing.
+    /// Nothing is stored.
     #[default]
     Off,
-    /// What was said, as text.
+    /// The words, as text.
     Text,
-    /// The sound, too.
+    /// The words and the sound.
     Audio,
 }
 
-/// What voice does while an answer is played.
+/// Effect of voice during an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InterruptionManner {
-    /// It pauses the answer until it is known what was said.
+    /// Pauses the answer until the words are known.
     Pause,
-    /// It ends the answer.
+    /// Ends the answer.
     Cut,
 }
 
@@ -141,25 +145,25 @@ pub struct RoleSettings {
     pub model: String,
     /// Sampling temperature, 0.0 to 1.0.
     pub temperature: Option<f64>,
-    /// Longest answer, in tokens.
+    /// Maximum length of an answer, in tokens.
     pub max_tokens: Option<u32>,
     /// Name of the synthesiser's voice.
     pub voice: String,
     /// Language of all answers; `None` follows the person.
     pub language: Option<ReplyLanguage>,
-    /// Names of the sources of tools that it does not have.
+    /// Names of the tool sources that are switched off.
     pub tools_off: Vec<String>,
-    /// What voice does while an answer is played.
+    /// Effect of voice during an answer.
     pub interruption: Option<InterruptionManner>,
-    /// False if each question stands alone.
+    /// False if each question is answered without earlier ones.
     pub memory: bool,
-    /// How much is kept of its conversations.
+    /// Stored part of its conversations.
     pub history: Option<Keep>,
-    /// Tokens that all who have it may use in a day, together; 0 for nothing at all.
+    /// Tokens per day for all conversations with this role together; 0 allows none.
     pub daily_tokens: Option<u64>,
-    /// Seconds of speech, heard and said, that they may use in a day.
+    /// Seconds of speech per day, heard and spoken, for all of them together.
     pub daily_seconds: Option<u64>,
-    /// Cost that they may cause in a day.
+    /// Cost per day for all of them together.
     pub daily_cost: Option<f64>,
 }
 
@@ -184,8 +188,8 @@ impl Default for RoleSettings {
 }
 
 impl RoleSettings {
-    /// Returns these settings, with those of another role where they say nothing. Neither remembers
-    /// what the other forgets, nor has tools that the other switches off.
+    /// Returns these settings, with missing ones taken from `other`. Memory is on only if it is on
+    /// in both, and a tool source is off if it is off in either.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
         let text = |own: &String, other: &String| {
@@ -214,7 +218,7 @@ impl RoleSettings {
     /// Checks the limits of all settings.
     ///
     /// # Errors
-    /// What is wrong, with the name of the field.
+    /// The violated limit, with the name of the field.
     pub fn check(&self) -> Result<(), String> {
         let long = |text: &str, most: usize| text.chars().count() > most;
         if long(&self.system_prompt, MAX_SYSTEM_PROMPT_CHARS) {
@@ -245,13 +249,13 @@ impl RoleSettings {
         Ok(())
     }
 
-    /// Returns what all who have it may use in a day.
+    /// Returns the daily limits of all conversations with this role together.
     pub fn limits(&self) -> DailyLimits {
         let Self { daily_tokens: tokens, daily_seconds: seconds, daily_cost: cost, .. } = *self;
         DailyLimits { tokens, seconds, cost }
     }
 
-    /// Reports whether it does not have this source of tools.
+    /// Returns true if this source of tools is switched off.
     pub fn is_off(&self, source: &str) -> bool {
         self.tools_off.iter().any(|off| off == source)
     }
@@ -284,13 +288,13 @@ mod tests {
             ("daily_cost", |role| role.daily_cost = Some(-0.1)),
         ];
         for (field, change) in wrong {
-            let told = with(change).unwrap_err();
-            assert!(told.starts_with(&format!("`{field}`")), "{told}");
+            let message = with(change).unwrap_err();
+            assert!(message.starts_with(&format!("`{field}`")), "{message}");
         }
     }
 
     #[test]
-    fn unknown_fields_are_refused_and_missing_ones_are_those_of_the_configuration() {
+    fn unknown_fields_are_refused_and_missing_ones_come_from_the_configuration() {
         let read = |json: &str| serde_json::from_str::<RoleSettings>(json);
         assert_eq!(read("{}").unwrap(), RoleSettings::default());
         let role =

@@ -1,17 +1,17 @@
-//! State of the services behind a port, as their last requests and probes showed it.
+//! State of the services behind a port, according to their last requests and probes.
 
 use serde::Serialize;
 
 use super::ProviderErrorKind;
 
-/// State of the services behind a port, and the failure of one that does not work.
+/// State of the services behind a port, and the last failure of a service that is down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServiceHealth {
-    /// Whether they work.
+    /// Combined state.
     pub state: ServiceState,
-    /// The last failure of one of those that do not work.
+    /// Last failure of a service that is down.
     pub failure: Option<ProviderErrorKind>,
-    /// True if a probe can show that one of them works again; otherwise, only a request can.
+    /// True if a probe can show that a failed service works again; otherwise, only a request can.
     pub probe_decides: bool,
 }
 
@@ -27,7 +27,8 @@ impl ServiceHealth {
     }
 }
 
-/// State of the services behind a port. A service that was neither asked nor probed yet counts as working.
+/// State of the services behind a port. A service without a request or probe so far counts as
+/// working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceState {
@@ -53,7 +54,7 @@ impl ServiceState {
 }
 
 impl From<bool> for ServiceState {
-    /// Converts the answer to "does it work?".
+    /// Converts "it works" to a state.
     fn from(works: bool) -> Self {
         if works { Self::Ready } else { Self::Down }
     }

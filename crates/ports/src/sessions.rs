@@ -8,7 +8,8 @@ use hearken_proto::ids::SessionId;
 
 use super::{BoxError, StoreOutcome};
 
-/// Most sessions of text clients that are stored. Beyond, those unused for longest are deleted.
+/// Maximum number of stored sessions of text clients. Beyond it, those unused for longest are
+/// deleted.
 pub const MAX_TEXT_SESSIONS: u32 = 50_000;
 
 /// Stored session.
@@ -28,9 +29,9 @@ pub trait SessionStore: Send + Sync {
     /// Returns a session, or `None` if there is no such session.
     async fn load(&self, id: &SessionId) -> Result<Option<KeptSession>, BoxError>;
 
-    /// Stores a session in place of the copy that was last used at `known`; without one, a session
-    /// that is not stored yet. Stores nothing if there is another copy
-    /// ([`StoreOutcome::Overtaken`]), or if it was removed ([`StoreOutcome::Closed`]).
+    /// Stores a session. `known` is the last use of the copy that it replaces; without it, the
+    /// session must not be stored yet. Stores nothing if the stored copy is another one
+    /// ([`StoreOutcome::Overtaken`]) or was removed ([`StoreOutcome::Closed`]).
     async fn keep(
         &self,
         session: &KeptSession,
@@ -43,7 +44,8 @@ pub trait SessionStore: Send + Sync {
     /// Removes a session, if it exists.
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError>;
 
-    /// Removes sessions that were last used before this time, and those beyond the largest number,
-    /// unused for longest. Returns how many were removed; zero if there are no more.
+    /// Removes sessions that were last used before this time, and those beyond the maximum number,
+    /// unused for longest first. Returns the number of removed sessions; zero if none is left to
+    /// remove.
     async fn forget_unused(&self, since: SystemTime) -> Result<u64, BoxError>;
 }

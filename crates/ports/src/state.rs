@@ -1,4 +1,4 @@
-//! Port of the state server, which keeps the state of a session's world and changes it by its own
+//! Port of the state server, which stores the state of a session's world and changes it by its own
 //! rules. Not for the model's use of the state.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub trait StateServer: Send + Sync {
     fn tools(&self) -> BoxFuture<'static, Result<Arc<[Tool]>, StateError>>;
 
     /// Changes a session's state with one of its tools. `version` is the version that the caller
-    /// knows. Without it there is no version check.
+    /// has seen; without it there is no version check.
     fn call(
         &self,
         session: &SessionId,
@@ -47,10 +47,10 @@ pub trait StateServer: Send + Sync {
         version: i64,
     ) -> BoxFuture<'static, Result<bool, StateError>>;
 
-    /// Returns the longest time for a call.
+    /// Returns the maximum duration of a call.
     fn timeout(&self) -> Duration;
 
-    /// Returns whether the server works, as the last request left it. Sends none.
+    /// Returns whether the server works, according to the last request. Sends none.
     fn service_state(&self) -> ServiceState {
         ServiceState::Ready
     }
@@ -94,7 +94,7 @@ pub enum StateError {
     /// The state has another version: the current one, if the server reported it.
     #[error("the state was changed meanwhile")]
     Conflict(Option<i64>),
-    /// No answer in time.
+    /// The server did not answer in time.
     #[error("the state server did not answer within {} s", .0.as_secs())]
     Timeout(Duration),
     /// The server cannot be reached, is down, or violates the protocol.
@@ -103,7 +103,7 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// Returns true if the server may have done what was requested, without a response.
+    /// Returns true if the server may have executed the request although its response is missing.
     #[must_use]
     pub fn may_be_done(&self) -> bool {
         matches!(self, Self::Timeout(_) | Self::Failed(_))

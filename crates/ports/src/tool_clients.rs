@@ -23,7 +23,7 @@ pub struct RemoteToolClient {
     pub name: String,
     /// Tools of the client.
     pub tools: Arc<[Tool]>,
-    /// Longest time for a call.
+    /// Maximum duration of a call.
     pub timeout: Duration,
     /// Function that calls one of its tools.
     pub call: RemoteCall,
@@ -40,19 +40,19 @@ pub struct LocalToolClient {
 }
 
 /// Connected tool clients.
-// This is a port so that `cluster` and `tool-sources` need not know how the other works. Decision 0003.
+// A port, so that `cluster` and `tool-sources` do not depend on each other. Decision 0003.
 pub trait ToolClients: Send + Sync {
     /// Lists the tool clients of this instance.
     fn local(&self) -> Vec<LocalToolClient>;
 
-    /// Returns a receiver that is notified when a tool client of this instance connects, leaves or
-    /// changes its tools.
+    /// Returns a receiver that is notified when a tool client of this instance connects,
+    /// disconnects or changes its tools.
     fn changes(&self) -> watch::Receiver<()>;
 
     /// Replaces the known tool clients of all other instances.
     fn set_remote(&self, clients: Vec<RemoteToolClient>);
 
-    /// Returns the longest wait for a call.
+    /// Returns the maximum duration of a call.
     fn call_timeout(&self) -> Duration;
 
     /// Calls a tool of a tool client of this instance.

@@ -1,38 +1,41 @@
-//! Limits on what a source of tools may put into a prompt. Not for names that models see, nor for policies.
+//! Limits on the data that a source of tools may put into a prompt. Not for names that models see,
+//! nor for policies.
 
 use hearken_proto::json::weight;
 
 use crate::Tool;
 
-/// Largest schema of a tool's arguments, in bytes of JSON. A tool with a larger one is left out.
+/// Maximum size of a tool's argument schema, in bytes of JSON. Tools with larger ones are left out.
 pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 /// Maximum number of tools of one source.
 pub const MAX_TOOLS: usize = 1_000;
-/// Longest name of a tool at its source, in bytes. A tool with a longer one is left out.
+/// Maximum length of a tool's name at its source, in bytes. Tools with longer ones are left out.
 pub const MAX_NAME_BYTES: usize = 256;
-/// Longest description of a tool, in characters. The rest is cut.
+/// Maximum length of a tool's description, in characters. The rest is cut.
 pub const MAX_DESCRIPTION_CHARS: usize = 2_000;
-/// Longest description of a tool that every vendor takes, in characters. What is sent is cut.
+/// Maximum length of a tool's description that every vendor accepts, in characters. The rest is not
+/// sent.
 pub const MAX_SENT_DESCRIPTION_CHARS: usize = 1_024;
-/// Largest size of the tools of one source, in bytes of JSON. Further tools are left out.
+/// Maximum size of the tools of one source, in bytes of JSON. Further tools are left out.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
 
-/// Largest schema of a tool's arguments, in bytes of memory. A tool with a larger one is left out.
+/// Maximum size of a tool's argument schema, in bytes of memory. Tools with larger ones are left
+/// out.
 pub const MAX_SCHEMA_WEIGHT: usize = 1 << 20;
-/// Largest size of the tools of one source, in bytes of memory. Further tools are left out.
+/// Maximum size of the tools of one source, in bytes of memory. Further tools are left out.
 pub const MAX_SOURCE_WEIGHT: usize = 8 << 20;
 
-/// Returns the memory that a tool takes, about, in bytes.
+/// Returns the approximate size of a tool in memory, in bytes.
 pub fn tool_weight(tool: &Tool) -> usize {
     tool.name.len() + tool.description.len() + weight(&tool.parameters)
 }
 
-/// Cuts a description that is too long, and marks the place.
+/// Shortens a description to [`MAX_DESCRIPTION_CHARS`], ending with an ellipsis.
 pub fn cut_description(description: &str) -> String {
     cut(description, MAX_DESCRIPTION_CHARS)
 }
 
-/// Cuts a description to what every vendor takes, and marks the place.
+/// Shortens a description to [`MAX_SENT_DESCRIPTION_CHARS`], ending with an ellipsis.
 pub fn sent_description(description: &str) -> String {
     cut(description, MAX_SENT_DESCRIPTION_CHARS)
 }
@@ -41,14 +44,14 @@ fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some(_) => {
-            let mut kept: String = text.chars().take(most - 1).collect();
-            kept.push('…');
-            kept
+            let mut shortened: String = text.chars().take(most - 1).collect();
+            shortened.push('…');
+            shortened
         }
     }
 }
 
-/// Returns the tools of a source within all limits, in order. Logs what is left out.
+/// Returns the tools of a source within all limits, in order. Logs the number of omitted tools.
 pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec<Tool> {
     let mut limited = LimitedTools::default();
     for tool in tools {
@@ -57,15 +60,15 @@ pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec
     limited.finish(source)
 }
 
-/// Tools of a source within all limits, in order, while they are listed. Of several tools with the same name, the first
-/// stays: a call reaches that one.
+/// Tools of a source within all limits, in order, while they are listed. Of several tools with the
+/// same name, the first stays, because a call reaches that one.
 #[derive(Debug)]
 pub struct LimitedTools {
     kept: Vec<Tool>,
     left_out: usize,
-    /// Bytes of JSON that are left.
+    /// Remaining bytes of JSON.
     room: usize,
-    /// Bytes of memory that are left.
+    /// Remaining bytes of memory.
     memory: usize,
 }
 
@@ -76,7 +79,7 @@ impl Default for LimitedTools {
 }
 
 impl LimitedTools {
-    /// Adds a tool, or leaves it out. Returns false if no more tools are wanted.
+    /// Adds a tool, or leaves it out. Returns false if the listing may stop.
     pub fn add(&mut self, mut tool: Tool) -> bool {
         if self.kept.iter().any(|known| known.name == tool.name) {
             return true;
@@ -100,7 +103,7 @@ impl LimitedTools {
         self.kept.len() < MAX_TOOLS && self.left_out < MAX_TOOLS
     }
 
-    /// Returns the tools, and logs what was left out.
+    /// Returns the tools, and logs the number of omitted ones.
     pub fn finish(self, source: &str) -> Vec<Tool> {
         let Self { kept, left_out, .. } = self;
         if left_out > 0 {
@@ -108,7 +111,7 @@ impl LimitedTools {
                 source,
                 left_out,
                 kept = kept.len(),
-                "left out tools whose names or schemas are too long, or that are too many"
+                "left out tools: their names or schemas are too large, or there are too many"
             );
         }
         kept

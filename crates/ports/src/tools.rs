@@ -20,7 +20,7 @@ pub trait ToolSource: Send + Sync {
     /// host limits it to [`ToolSource::timeout`].
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
 
-    /// Returns the longest wait for a result.
+    /// Returns the maximum wait for a result.
     fn timeout(&self) -> Duration {
         Duration::from_secs(10)
     }
@@ -31,24 +31,24 @@ pub trait ToolSource: Send + Sync {
         "other"
     }
 
-    /// Returns the name of the source for metrics, if an administrator gave it. Names that a peer
-    /// gives itself are not counted by: there would be as many counters as names.
+    /// Returns the name of the source for metrics, if an administrator chose it. Names that a peer
+    /// chose are not used, since there would be as many counters as names.
     fn metric_name(&self) -> Option<&str> {
         None
     }
 
-    /// Returns what decides whether a model may call this tool. A source that does not say so is
+    /// Returns the data for deciding whether a model may call this tool. By default, a source is
     /// not trusted.
     fn provenance(&self, tool: &str) -> Provenance {
         Provenance::untrusted(self.name(), tool)
     }
 
-    /// Returns the source without those of its parts that have these names; `None` if it has no parts.
+    /// Returns the source without the parts with these names; `None` if it has no parts.
     fn without(&self, _names: &[String]) -> Option<Arc<dyn ToolSource>> {
         None
     }
 
-    /// Returns the maximum number of concurrent calls, at least one. Devices take one.
+    /// Returns the maximum number of concurrent calls, at least one. Devices accept one.
     fn at_once(&self) -> usize {
         8
     }
@@ -63,9 +63,9 @@ pub struct Tool {
     pub description: String,
     /// JSON Schema of the arguments, an object. Passed on unchanged.
     pub parameters: Value,
-    /// Set if a call continues when its turn is cut.
+    /// True if a call continues when its turn is cut.
     pub finishes: bool,
-    /// Set if its source says that a call may delete or overwrite something.
+    /// True if its source declares that a call may delete or overwrite something.
     pub destructive: bool,
 }
 
@@ -76,26 +76,26 @@ pub struct Provenance {
     pub source: String,
     /// Name of the tool at that source.
     pub tool: String,
-    /// Set if its results hold nothing that a stranger may have written.
+    /// True if no third party can have written its results.
     pub trusted: bool,
-    /// Set if its definition is not the one that was seen first or accepted last.
+    /// True if its definition differs from the one that was first seen or last accepted.
     pub changed: bool,
-    /// Set if it changes a simulated world only: a door of a game opens no door.
+    /// True if it only changes a simulated world: the door of a game is not a real door.
     pub simulated: bool,
-    /// Set if its source is trusted with its own tools: results of the source make none of them ask, except those that
-    /// unlock, pay and the like.
+    /// True if its source is trusted with its own tools: results of the source do not make them
+    /// require confirmation, except for tools that unlock, pay and the like.
     pub own_trust: bool,
 }
 
 impl Provenance {
-    /// Creates that of a tool whose results a stranger may have written.
+    /// Creates the provenance of a tool whose results a third party may have written.
     pub fn untrusted(source: &str, tool: &str) -> Self {
         let source = source.into();
         let tool = tool.into();
         Self { source, tool, trusted: false, changed: false, simulated: false, own_trust: false }
     }
 
-    /// Creates that of a tool whose results are trusted.
+    /// Creates the provenance of a tool whose results are trusted.
     pub fn trusted(source: &str, tool: &str) -> Self {
         Self { trusted: true, ..Self::untrusted(source, tool) }
     }
@@ -104,7 +104,7 @@ impl Provenance {
 /// One tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// Id of the call from the model. Results carry it.
+    /// Id of the call from the model; also in its result.
     pub id: String,
     /// Name of the tool at its source.
     pub name: String,
@@ -117,7 +117,7 @@ pub struct ToolCall {
 pub struct ToolOutput {
     /// Parts of the result, in order.
     pub content: Vec<ToolContent>,
-    /// Set if the tool itself reports a failure, which is passed to the model.
+    /// True if the tool itself reports a failure, which is passed to the model.
     pub failed: bool,
 }
 
@@ -168,7 +168,7 @@ pub enum ToolError {
     /// The arguments do not fit the tool's schema.
     #[error("the arguments are wrong: {0}")]
     Arguments(String),
-    /// No answer in time.
+    /// The tool did not answer in time.
     #[error("the tool did not answer within {} s", .0.as_secs())]
     Timeout(Duration),
     /// The source is disconnected or broken.

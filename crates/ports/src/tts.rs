@@ -14,18 +14,18 @@ pub trait Tts: Send + Sync {
     /// error of kind `Protocol`, never silence.
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>>;
 
-    /// Returns the highest sample rate used until now. `None` if it is not known.
+    /// Returns the highest sample rate used until now. `None` if it is unknown.
     fn sample_rate_hz(&self) -> Option<u32> {
         None
     }
 
-    /// Returns the health of the services behind it. Asks none of them.
+    /// Returns the health of the services behind it, without contacting them.
     fn health(&self) -> ServiceHealth {
         ServiceHealth::default()
     }
 
-    /// Asks the services behind it whether they can be reached, without a request of a user, and notes that in their
-    /// health.
+    /// Checks without a user's request whether the services behind it can be reached, and records
+    /// the result in their health.
     fn probe(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }

@@ -1,39 +1,39 @@
-//! What turns use of models, recognisers and synthesisers, and the limits of a day. Not for who counts it.
+//! Usage of models, recognisers and synthesisers by turns, and daily limits. Not for accounting.
 
 use jiff::civil::Date;
 use serde::Serialize;
 
 use crate::Usage;
 
-/// Most tokens of one answer, and its highest cost: a million units.
+/// Maximum plausible tokens and cost of one answer; the cost is a million units.
 const MOST_TOKENS: u64 = 100_000_000;
 const MOST_NANO: u64 = 1_000_000_000_000_000;
-/// Parts of one unit of the currency in which costs are counted.
+/// Number of parts of one unit of the currency: costs are counted in billionths.
 pub const NANO: f64 = 1e9;
 
-/// What was used, by one turn or by many.
+/// Usage, by one turn or by many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Turns.
+    /// Number of turns.
     pub turns: u64,
-    /// Those of them that a limit refused.
+    /// Number of turns that a limit refused.
     pub refused: u64,
     /// Tokens that models read.
     pub prompt_tokens: u64,
-    /// Tokens that they wrote.
+    /// Tokens that models wrote.
     pub completion_tokens: u64,
-    /// Length of what recognisers were given, in milliseconds.
+    /// Length of the audio sent to recognisers, in milliseconds.
     pub heard_ms: u64,
-    /// Length of the speech that was sent, in milliseconds.
+    /// Length of the speech sent to clients, in milliseconds.
     pub said_ms: u64,
-    /// Characters that were given to the synthesiser.
+    /// Number of characters sent to the synthesiser.
     pub said_chars: u64,
     /// Cost, in billionths of the currency.
     pub cost_nano: u64,
 }
 
 impl Used {
-    /// Adds what others used.
+    /// Adds other usage.
     pub fn add(&mut self, other: &Self) {
         let Self {
             turns,
@@ -60,14 +60,14 @@ impl Used {
     }
 
     /// Returns the cost in units of the currency.
-    #[allow(clippy::cast_precision_loss, reason = "nobody sees the last billionth of a fortune")]
+    #[allow(clippy::cast_precision_loss, reason = "the last billionths of large sums are noise")]
     pub fn cost(&self) -> f64 {
         self.cost_nano as f64 / NANO
     }
 }
 
 impl From<Usage> for Used {
-    /// A provider's slip is not believed: no answer has that many tokens.
+    /// Clamps implausible counts of providers.
     fn from(Usage { prompt_tokens, completion_tokens, cost_nano }: Usage) -> Self {
         Self {
             prompt_tokens: prompt_tokens.min(MOST_TOKENS),
@@ -84,13 +84,13 @@ pub fn nano(cost: f64) -> u64 {
     (cost * NANO).round() as u64
 }
 
-/// What is limited.
+/// Limited quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limited {
     /// Tokens read and written.
     Tokens,
-    /// Seconds of speech, heard and said.
+    /// Seconds of speech, heard and spoken.
     Seconds,
     /// Money.
     Cost,
@@ -106,15 +106,15 @@ impl Limited {
     }
 }
 
-/// Whose limit is meant.
+/// Scope of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitOf {
     /// One device.
     Device,
-    /// All that have a role, together.
+    /// All clients with a role together.
     Role,
-    /// Everybody together.
+    /// All clients together.
     Total,
 }
 
@@ -128,17 +128,17 @@ impl LimitOf {
     }
 }
 
-/// A limit that is reached.
+/// Error: a limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is left today of the {} for {}", limit.name(), of.name())]
 pub struct LimitReached {
-    /// Whose.
+    /// Scope of the limit.
     pub of: LimitOf,
-    /// Of what.
+    /// Limited quantity.
     pub limit: Limited,
 }
 
-/// Most that may be used in a day; `None` for no limit.
+/// Maximum usage per day; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DailyLimits {
     /// Tokens.
@@ -164,7 +164,7 @@ impl DailyLimits {
     }
 }
 
-/// Who used something, and when.
+/// Key of a usage row: its day and its user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UsageKey {
     /// Local day of the server.

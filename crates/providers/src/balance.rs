@@ -4,13 +4,14 @@
 //! - Each request goes to the service with the fewest requests in flight; ties are served in turn.
 //!   All counts are in this process: comparing all services is cheap and exact. A random choice of
 //!   two is for balancers with approximate counts only.
-//! - A service that failed is unhealthy. It is probed in the background until it answers, to spend
-//!   no user's turn on finding out. If no other service is left, it gets requests all the same.
+//! - A service that failed is unhealthy. It is probed in the background until it answers, so that
+//!   no user's turn is spent on the check. If no other service is left, it gets requests all the
+//!   same.
 //! - A request without any answer yet goes to the next service. While another one is healthy, a
 //!   service has half of the remaining time. All together therefore take no longer than one service
 //!   alone.
-//! - A service that refuses a request which another one then answers is at fault. A request that
-//!   all refuse is wrong itself.
+//! - If another service answers a request that one refused, the refusing service is at fault. If
+//!   all refuse it, the request is wrong.
 
 mod asr;
 #[cfg(test)]
@@ -89,8 +90,9 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         ServiceHealth::of(self.all.iter().map(|backend| backend.health.health()))
     }
 
-    /// Probes the services of which a probe tells something, at once, and marks those that cannot be
-    /// reached. Of several, those that failed are probed by their own tasks, each after its pause.
+    /// Probes concurrently all services whose state a probe can determine, and marks those that
+    /// cannot be reached. If there are several services, the failed ones are probed by their own
+    /// tasks, each after its pause.
     async fn probe_all(self: &Arc<Self>) {
         let due = |backend: &Backend<P>| {
             let is_passed_over = self.several() && backend.circuit.retry_at().is_some();
@@ -123,7 +125,7 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         // Held until the choice is counted: concurrent callers see each other's choice.
         let mut turn = lock(&self.turn);
         let open = (0..count).map(|n| (*turn + n) % count).filter(|place| !tried.contains(place));
-        // All services are compared, not two at random: this process knows its own counts exactly. Decision 0033.
+        // All services are compared, not two at random: this process has exact counts. Decision 0033.
         let place = open.min_by_key(|place| {
             let Backend { circuit, in_flight, .. } = &self.all[*place];
             (circuit.retry_at().is_some(), in_flight.load(Ordering::Relaxed))
@@ -135,8 +137,9 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         Some(Lease { backends: Arc::clone(self), place, since: Instant::now(), request_metrics })
     }
 
-    /// Passes a service over for at least `pause`, then probes it. `asked_at` makes failures of concurrent requests count
-    /// once. Returns false if it is not passed over: it has worked since then.
+    /// Skips a service for at least `pause`, then probes it. `asked_at` makes failures of
+    /// concurrent requests count once. Returns false if the service is not skipped, because it has
+    /// worked since then.
     fn pass_over(
         self: &Arc<Self>,
         place: usize,
@@ -148,7 +151,8 @@ impl<P: ?Sized + Send + Sync + 'static> Backends<P> {
         if backend.circuit.retry_at().is_none() {
             return false;
         }
-        // A task of its own probes the service: no user's request is spent on that. Decision 0035.
+        // A separate task probes the service, so that no user's request is spent on that. Decision
+        // 0035.
         let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         if let Some(runtime) = runtime.filter(|_| self.several()) {
             // Replaces an older task, which may sleep for another pause.
@@ -176,7 +180,7 @@ async fn probe<P: ?Sized + Send + Sync + 'static>(backends: Weak<Backends<P>>, p
         let backend = &all.all[place];
         match &outcome {
             Ok(()) => {
-                // Requests go to it again, whatever they met there.
+                // It gets requests again, whatever errors they met there.
                 backend.circuit.reached();
                 backend.health.worked();
                 tracing::info!(port = name, place, "a service can be reached again");
@@ -224,7 +228,7 @@ impl<P: ?Sized + Send + Sync + 'static> Lease<P> {
         let place = self.place;
         // The caller logs the failure of a single service.
         if self.backends.several() {
-            tracing::warn!(port, place, %error, "a service failed, and is passed over for a while");
+            tracing::warn!(port, place, %error, "a service failed; skipping it for a while");
         }
         self.request_metrics.failed(error.kind);
         if self.backends.pass_over(place, self.since, shortest_pause(error)) {
@@ -301,7 +305,7 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         } else {
             lease.failed(&error);
         }
-        // A refusal from a working service says more than the outage of others.
+        // A refusal from a working service is more informative than the outage of others.
         let refusal = |error: &ProviderError| error.kind.is_of_the_request();
         if !self.error.as_ref().is_some_and(refusal) {
             self.error = Some(error);
@@ -329,7 +333,8 @@ impl<P: ?Sized + Send + Sync + 'static> Search<P> {
         });
         let now = Instant::now();
         let left = by.saturating_duration_since(now);
-        // Each gets half of what is left, so that all together take no longer than one alone. Decision 0034.
+        // Each gets half of the remaining time, so that all together take no longer than one alone.
+        // Decision 0034.
         let until = now + if another { left / 2 } else { left };
         timeout_at(until, work).await.unwrap_or_else(|_| {
             let why = "no answer within its part of the time";

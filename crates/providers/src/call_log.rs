@@ -1,5 +1,5 @@
-//! The last calls of the services of a turn: what was sent, what came back, how long it took. In memory, bounded, without
-//! secrets. Not for metrics, nor for what a turn makes of it.
+//! The last calls of the services of a turn: request, response and duration. In memory, bounded,
+//! without secrets. Not for metrics, nor for the use of the responses in a turn.
 
 mod ports;
 
@@ -16,11 +16,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-/// Calls that are kept of each service.
+/// Maximum number of stored calls per service.
 pub const MOST_CALLS: usize = 200;
-/// Longest text that is kept, in characters.
+/// Maximum length of a stored text, in characters.
 const MOST_CHARS: usize = 500;
-/// Most names of called tools that are kept.
+/// Maximum number of stored names of called tools.
 const MOST_NAMES: usize = 20;
 
 /// A service of a turn.
@@ -35,24 +35,25 @@ pub enum TurnService {
     Tts,
 }
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CallOutcome {
-    /// It lasts.
+    /// It is in progress.
     Running,
     /// It was answered.
     Answered,
     /// It failed.
     Failed,
-    /// Nobody waits for it any more.
+    /// Its caller stopped waiting.
     Cancelled,
 }
 
-/// What was sent, or what came back. Only what the service has is there.
+/// Content of a request or a response. Fields that the service does not have are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct CallContent {
-    /// Text: the person's last words, what was recognised, written or to be spoken; at most 500 characters.
+    /// Text: the user's last words, or the text that was recognised, generated or to be spoken; at
+    /// most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub text: Option<String>,
@@ -64,19 +65,19 @@ pub struct CallContent {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub voice: Option<String>,
-    /// Messages of the prompt.
+    /// Number of messages in the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub messages: Option<usize>,
-    /// Characters of all of them.
+    /// Number of characters of all messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub characters: Option<usize>,
-    /// Tools that were offered.
+    /// Number of tools that were offered.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tools: Option<usize>,
-    /// Longest answer, in tokens.
+    /// Maximum length of the answer, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub max_tokens: Option<u32>,
@@ -84,15 +85,15 @@ pub struct CallContent {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub temperature: Option<f64>,
-    /// Tools that the model called.
+    /// Names of the tools that the model called.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub calls: Option<Vec<String>>,
-    /// Tokens that it read.
+    /// Tokens of the prompt, as the provider reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub prompt_tokens: Option<u64>,
-    /// Tokens that it wrote.
+    /// Tokens of the answer, as the provider reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub completion_tokens: Option<u64>,
@@ -102,26 +103,26 @@ pub struct CallContent {
     pub audio_ms: Option<u64>,
 }
 
-/// A call as it is known now.
+/// A call in its current state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedCall {
     /// Number among all calls, from 1.
     pub number: u64,
     /// The service.
     pub service: TurnService,
-    /// When it began.
+    /// Time of its start.
     pub began: Timestamp,
     /// Time until the first piece of the answer.
     pub first: Option<Duration>,
     /// Time until its end.
     pub total: Option<Duration>,
-    /// What became of it.
+    /// Outcome so far.
     pub outcome: CallOutcome,
-    /// Why it failed.
+    /// Reason of the failure.
     pub error: Option<String>,
-    /// What was sent.
+    /// The request.
     pub sent: CallContent,
-    /// What came back.
+    /// The response so far.
     pub got: CallContent,
 }
 
@@ -145,12 +146,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CallLog {
-    /// Creates it; with `words`, texts are kept.
+    /// Creates an empty log. Texts are stored only with `words`.
     pub fn new(words: bool) -> Self {
         Self(Arc::new(Shared { words, calls: Mutex::default() }))
     }
 
-    /// Reports whether texts are kept.
+    /// Reports whether texts are stored.
     pub fn keeps_words(&self) -> bool {
         self.0.words
     }
@@ -163,7 +164,7 @@ impl CallLog {
         wanted.take(most).map(|(_, call)| lock(call).clone()).collect()
     }
 
-    /// Forgets the calls that began until this time, because what was said in them is deleted.
+    /// Deletes the calls that started up to this time, because their conversation is deleted.
     pub fn forget(&self, until: Timestamp) {
         lock(&self.0.calls).last.retain(|(_, call)| lock(call).began > until);
     }
@@ -192,7 +193,7 @@ impl CallLog {
         OpenCall { call, begun: Instant::now(), words: self.0.words }
     }
 
-    /// Returns a text as it is kept: its beginning, without secrets.
+    /// Returns a text as it is stored: its beginning, without secrets.
     fn kept(&self, text: &str) -> Option<String> {
         kept(text, self.0.words)
     }
@@ -200,7 +201,7 @@ impl CallLog {
 
 fn kept(text: &str, words: bool) -> Option<String> {
     words.then(|| {
-        // JSON that was cut could hide a secret.
+        // Truncated JSON could hide a secret.
         let is_json = text.trim_start().starts_with(['{', '[']);
         if is_json && serde_json::from_str::<IgnoredAny>(text).is_err() {
             return MASK.to_owned();
@@ -211,7 +212,7 @@ fn kept(text: &str, words: bool) -> Option<String> {
     })
 }
 
-/// A call that lasts. If it is dropped before its end is told, nobody waits for it any more.
+/// A call in progress. Dropping it before its end marks it as cancelled.
 struct OpenCall {
     call: Arc<Mutex<LoggedCall>>,
     begun: Instant,
@@ -219,14 +220,14 @@ struct OpenCall {
 }
 
 impl OpenCall {
-    /// Notes a piece of the answer.
+    /// Records a piece of the answer.
     fn got(&self, change: impl FnOnce(&mut CallContent)) {
         let mut call = lock(&self.call);
         call.first.get_or_insert_with(|| self.begun.elapsed());
         change(&mut call.got);
     }
 
-    /// Adds to the text that came back.
+    /// Adds to the text of the response.
     fn got_text(&self, text: &str) {
         let words = self.words;
         self.got(|got| {
@@ -238,7 +239,7 @@ impl OpenCall {
         });
     }
 
-    /// Adds to the length of what was sent.
+    /// Adds to the length of the audio that was sent.
     fn sends(&self, audio_ms: u64) {
         let sent = &mut lock(&self.call).sent;
         sent.audio_ms = Some(sent.audio_ms.unwrap_or_default().saturating_add(audio_ms));

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Usual time for which the service is skipped, and the upper bound of the backoff.
 pub(super) const OPEN_FOR: Duration = Duration::from_secs(30);
 
-/// Upper bound of the time that a service itself asks for.
+/// Upper bound of a pause that the service requests.
 const LONGEST_PASSED_OVER: Duration = Duration::from_secs(300);
 
 /// Circuit breaker of one service.
@@ -101,7 +101,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Records a failure. `asked` is the shortest pause, if one is known.
+    /// Records a failure. `asked` is the minimum pause, if one is known.
     pub(super) fn failed(&self, asked: Option<Duration>) {
         self.count(&mut self.state(), asked);
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_double_until_it_works_and_have_their_bounds() {
+    async fn pauses_double_up_to_a_bound_until_the_service_works() {
         let circuit = CircuitBreaker::new(Duration::from_secs(1));
         assert_eq!(left(&circuit), None);
         for pause in [1, 2, 4, 8, 16, 30, 30] {
@@ -136,7 +136,7 @@ mod tests {
         }
         circuit.worked();
         circuit.failed(Some(Duration::from_secs(7)));
-        assert_eq!(left(&circuit), Some(7), "the pause that it asks for is kept");
+        assert_eq!(left(&circuit), Some(7), "the requested pause is respected");
         circuit.failed(Some(Duration::from_secs(1)));
         assert_eq!(left(&circuit), Some(2));
         circuit.failed(Some(Duration::from_secs(3_600)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_asked_before_a_failure_proves_nothing() {
+    async fn a_success_of_an_older_request_is_ignored() {
         let circuit = CircuitBreaker::default();
         let before = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_together_is_one_failure() {
+    async fn concurrent_failures_count_once() {
         let circuit = CircuitBreaker::new(Duration::from_secs(1));
         let before = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -165,10 +165,10 @@ mod tests {
         }
         circuit.failed_since(before, Some(Duration::from_secs(7)));
         circuit.failed_since(before, Some(Duration::from_secs(5)));
-        assert_eq!(left(&circuit), Some(7), "the longest pause that one of them asks for");
+        assert_eq!(left(&circuit), Some(7), "the longest of the requested pauses");
         circuit.reached();
         circuit.failed_since(before, Some(Duration::from_secs(7)));
-        assert_eq!(left(&circuit), None, "it was reached since");
+        assert_eq!(left(&circuit), None, "it was reached since then");
         circuit.failed_since(Instant::now(), None);
         assert_eq!(left(&circuit), Some(2), "and failed again");
     }

@@ -1,6 +1,6 @@
 //! Fallback through several language models in order: if one fails before its first words, the next
 //! one is asked. A model that failed is skipped for a while. While there is a next model, each has
-//! half of the remaining time for its first words. All together therefore take no longer than one
+//! half of the remaining time for its first words, so that all together take no longer than one
 //! alone. Not for retries with the same model, which are in [`super::retry`].
 
 use std::sync::Arc;
@@ -31,8 +31,8 @@ struct Model {
 type Reply = BoxStream<'static, Result<LlmDelta, ProviderError>>;
 
 impl Fallback {
-    /// Creates a chain of at least one model, asked in this order. One of them must begin its
-    /// answer within `total`.
+    /// Creates a chain of at least one model, asked in this order. The answer of one of them must
+    /// start within `total`.
     pub fn new(models: Vec<Arc<dyn Llm>>, total: Duration) -> Self {
         let models = models
             .into_iter()
@@ -207,7 +207,7 @@ mod tests {
 
     type Answers = VecDeque<Vec<Result<&'static str, ProviderError>>>;
 
-    /// Model that gives its answers one after the other, then repeats the last.
+    /// Model that returns its scripted answers in order, then repeats the last.
     struct Scripted {
         answers: Mutex<Answers>,
         asked: Mutex<usize>,
@@ -216,7 +216,7 @@ mod tests {
     impl Llm for Scripted {
         fn reply(&self, _: Prompt) -> Reply {
             *self.asked.lock().unwrap() += 1;
-            let answer = self.answers.lock().unwrap().pop_front().expect("an answer is scripted");
+            let answer = self.answers.lock().unwrap().pop_front().expect("a scripted answer");
             let delta = |text: &str| LlmDelta::Text(text.to_owned());
             stream::iter(answer.into_iter().map(move |item| item.map(delta))).boxed()
         }
@@ -253,13 +253,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_next_answers_where_one_failed_and_it_is_tried_again_later() {
+    async fn the_next_model_answers_after_a_failure_and_the_failed_one_is_retried_later() {
         let one = model(vec![fails(Unavailable), fails(Unavailable), says("one"), says("one")]);
         let two = model((0..4).map(|_| says("two")).collect());
         let models = chain(vec![one.clone(), two.clone()]);
         assert_eq!(ask(&models).await, "two");
         assert_eq!(ask(&models).await, "two");
-        assert_eq!(asked(&one), 1, "it is passed over");
+        assert_eq!(asked(&one), 1, "it is skipped");
         tokio::time::advance(OPEN_FOR).await;
         assert_eq!(ask(&models).await, "two");
         assert_eq!(asked(&one), 2, "one request tries it");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_one_request_tries_what_failed() {
+    async fn only_one_request_tries_a_failed_model() {
         let one = model(vec![fails(Unavailable), says("one")]);
         let two = model((0..2).map(|_| says("two")).collect());
         let models = chain(vec![one.clone(), two]);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_whose_turn_does_not_come_keeps_its_trial() {
+    async fn a_model_that_is_not_asked_retains_its_trial() {
         let one = model(vec![fails(Unavailable), says("one"), fails(Unavailable)]);
         let two = model(vec![fails(Unavailable), says("two")]);
         let models = chain(vec![one, two]);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wrong_request_and_a_broken_answer_are_not_given_to_the_next() {
+    async fn a_bad_request_and_a_broken_answer_are_not_sent_to_the_next_model() {
         let broken = vec![Ok("half"), Err(ProviderError::new("scripted", Unavailable))];
         let one = model(vec![fails(BadRequest), broken, says("one")]);
         let two = model(vec![]);
@@ -310,15 +310,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_model_does_not_serve_the_next_is_asked() {
+    async fn a_request_that_a_model_does_not_serve_goes_to_the_next() {
         let one = model(vec![fails(TooLarge), fails(NotServed), says("one")]);
         let two = model((0..3).map(|_| says("two")).collect());
         let models = chain(vec![one.clone(), two]);
         assert_eq!(ask(&models).await, "two");
         assert_eq!(ask(&models).await, "two");
-        assert_eq!(asked(&one), 2, "what is too large says nothing of the model");
+        assert_eq!(asked(&one), 2, "a request that is too large does not count against the model");
         assert_eq!(ask(&models).await, "two");
-        assert_eq!(asked(&one), 2, "who does not serve is passed over");
+        assert_eq!(asked(&one), 2, "a model that does not serve is skipped");
     }
 
     /// Model that never answers.
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(start.elapsed(), Duration::from_secs(8));
     }
 
-    /// Model that sends a piece each second, without end.
+    /// Model that sends a piece each second and never ends.
     struct Talking;
 
     impl Llm for Talking {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_in_which_an_answer_is_spoken_is_not_the_models() {
+    async fn playback_time_does_not_count_towards_the_deadline() {
         let total = Duration::from_secs(5);
         let talking = DeadlineLlm { inner: Arc::new(Talking), total };
         let mut told = talking.reply(Prompt::default());
@@ -378,17 +378,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_all_fail_all_are_asked_and_the_last_error_is_told() {
+    async fn if_all_models_fail_the_last_error_is_returned() {
         let one = model(vec![fails(Unavailable), fails(Unavailable)]);
         let two = model(vec![fails(RateLimited), says("two")]);
         let models = chain(vec![one.clone(), two.clone()]);
         assert_eq!(ask(&models).await, "rate limited");
-        assert_eq!(ask(&models).await, "two", "even where both are passed over");
+        assert_eq!(ask(&models).await, "two", "even if both are skipped");
         assert_eq!((asked(&one), asked(&two)), (2, 2));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_pause_that_one_asks_for_is_kept() {
+    async fn the_pause_that_a_model_requests_is_respected() {
         let limited = ProviderError::new("scripted", RateLimited);
         let limited = limited.retry_after(Some(Duration::from_secs(100)));
         let one = model(vec![vec![Err(limited)], says("one")]);

@@ -48,10 +48,10 @@ pub use settings::{
 pub use vendor_models::{ModelEnd, model_ends};
 pub use vision::{Vision, VisionError, VisionSettings};
 
-/// Most services beside the first: each has metrics of its own.
+/// Maximum number of services besides the first: each has its own metrics.
 const MAX_MORE_URLS: usize = 15;
 
-/// Builds the recogniser of `asr.url` and `asr.more_urls`. HTTP calls are retried where this is
+/// Builds the recogniser of `asr.url` and `asr.more_urls`. HTTP calls are retried if this is
 /// safe.
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub fn asr(settings: &AsrSettings) -> Result<Arc<dyn Asr>, SettingError> {
     Ok(Arc::new(BalancedAsr::new(services.collect::<Result<_, _>>()?, settings)))
 }
 
-/// Most words that a recogniser is told of, and the longest of them.
+/// Maximum number of keywords for a recogniser, and of characters in each.
 const MAX_KEYWORDS: usize = 100;
 const MAX_KEYWORD_CHARS: usize = 100;
 
@@ -108,7 +108,7 @@ fn asr_at(
             let policy = policy(settings.retry_within_ms).in_all(ms(settings.result_timeout_ms));
             let asr = OpenAiAsr::new(&parsed, settings).map_err(|e| e.within("asr.url", &key))?;
             let Service { port, probe } = service(asr);
-            // With several services, another one is asked before a retry with the same one.
+            // If there are several services, another one is asked before a retry with the same one.
             let port = if alone { Arc::new(Retrying::new(port, policy)) } else { port };
             Service { port, probe }
         }
@@ -273,7 +273,7 @@ mod tests {
         let never = AsrSettings { result_timeout_ms: 0, ..AsrSettings::default() };
         assert!(refused(asr(&never)).starts_with("`asr.result_timeout_ms` is `0`"));
     }
-    /// Returns the wait that a refusal asks for, as the client at this scheme and path reads it.
+    /// Returns the wait that a refusal requests, as the client at this scheme and path reads it.
     async fn asked_wait(scheme: &str, path: &str, told: &str) -> Option<Duration> {
         let refusal = answer(429, &format!("retry-after: {told}\r\n"), b"{}");
         let server = ScriptedServer::start([refusal]).await;

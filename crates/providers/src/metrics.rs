@@ -1,4 +1,5 @@
-//! Metrics of requests to a service. Not for their names, which are in `hearken_ports::ProviderMetrics`.
+//! Metrics of requests to a service. Not for their names, which are in
+//! `hearken_ports::ProviderMetrics`.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ impl RequestMetrics {
         Self { meters, begun: Instant::now(), end: None, answered: false }
     }
 
-    /// Restarts the measured time: the awaited answer is requested only now.
+    /// Restarts the measured time: the request for the answer is sent only now.
     pub(super) fn begin_to_wait(&mut self) {
         self.begun = Instant::now();
     }
@@ -64,7 +65,7 @@ pub(super) struct MeasuredLlm {
     pub(super) inner: Arc<dyn Llm>,
     /// Health check of the model's server.
     pub(super) server: Arc<dyn Probe>,
-    /// Health of the model, which its other users share.
+    /// Health of the model, which other frontends share.
     pub(super) service: Arc<OneService>,
 }
 
@@ -80,7 +81,7 @@ impl Llm for MeasuredLlm {
         asked.flatten().boxed()
     }
 
-    /// Prefetches without counting: nobody waits for it.
+    /// Prefetches without counting: no user waits for it.
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         self.inner.prefetch(opening)
     }
@@ -125,7 +126,7 @@ fn note(
         }
         Err(error) => {
             request_metrics.failed(error.kind);
-            // One refused request says nothing about the health of the service.
+            // A single refused request does not affect the health of the service.
             if error.kind.is_of_the_request() {
                 service.refused(error.kind);
             } else {

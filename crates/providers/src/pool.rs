@@ -1,6 +1,6 @@
 //! Pool of a provider's WebSocket connections. Not for the messages on them.
 //!
-//! - At most `max_connections` are in use, at most `max_idle` are kept unused.
+//! - At most `max_connections` are in use, and at most `max_idle` are idle.
 //! - Each unused connection has one small task that reads it (to notice a close at once), pings it
 //!   (to notice a half-open connection at the second ping) and closes it after its time. The task
 //!   ends when its claim is used or dropped: it never outlives the pool.
@@ -22,10 +22,10 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use super::settings::{PoolSettings, ms};
 use super::ws::{Endpoint, Incoming, Socket};
 
-/// Longest wait for a task to hand over its unused connection. After that, a new one is opened.
+/// Maximum wait for a task to hand over its unused connection. After that, a new one is opened.
 const HAND_OVER: Duration = Duration::from_millis(250);
 
-/// Longest time to send a ping.
+/// Time limit for sending a ping.
 const PING_TAKEN: Duration = Duration::from_secs(1);
 
 /// Connections to one provider.
@@ -73,7 +73,7 @@ impl Pool {
         Ok(Lease { pool: self.clone(), socket: Some(socket), reused, _permit: permit })
     }
 
-    /// Checks that the provider is reachable with a new connection, which is then kept in the pool.
+    /// Checks that the provider is reachable over a new connection, which then joins the pool.
     pub(super) async fn probe(&self) -> Result<(), ProviderError> {
         let socket = self.endpoint.probe().await?;
         self.keep(socket);
@@ -93,7 +93,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next use, or closes it if enough are kept.
+    /// Stores a connection for the next use, or closes it if enough are stored.
     fn keep(&self, socket: Socket) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +136,7 @@ impl Lease {
         self.pool.endpoint.send(open(&mut self.socket), message).await
     }
 
-    /// Waits for the next message until `deadline`; `missing` says what did not come.
+    /// Waits for the next message until `deadline`; `missing` describes the missing message.
     pub(super) async fn receive(
         &mut self,
         deadline: Instant,
@@ -165,7 +165,7 @@ impl Drop for Lease {
 }
 
 fn open(socket: &mut Option<Socket>) -> &mut Socket {
-    socket.as_mut().expect("a lease has its connection until it ends")
+    socket.as_mut().expect("a lease holds its connection until it ends")
 }
 
 /// Monitors an unused connection until it is claimed, dies or reaches its time limit.

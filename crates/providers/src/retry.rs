@@ -1,4 +1,4 @@
-//! Retries of failed calls where this is safe: no part of the answer has arrived yet, and the
+//! Retries of failed calls if this is safe: no part of the answer has arrived yet, and the
 //! failure may be temporary. Wrappers implement the same ports, invisible to callers. Not for
 //! failures within an answer: those end the turn.
 
@@ -15,19 +15,19 @@ use hearken_ports::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// Added to the deadline of all attempts. An attempt's own deadline starts a little later, and its
-/// error says more: it may fire first.
+/// error is more specific: it may fire first.
 pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 /// Policy for retries of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Waits before the second attempt and later ones. Their number bounds the retries.
+    /// Waits before the second and later attempts. Their number bounds the retries.
     pub waits: &'static [Duration],
-    /// Longest wait that a provider may ask for. Beyond, there is no retry.
+    /// Maximum wait that a provider may request. Beyond that, there is no retry.
     pub longest_wait: Duration,
     /// Latest start of an attempt, after the start of the first.
     pub within: Duration,
-    /// Longest time for all attempts and the waits between them, until one has begun to answer.
+    /// Time limit for all attempts and the waits between them, until the first item of an answer.
     pub total: Duration,
 }
 
@@ -41,7 +41,7 @@ impl RetryPolicy {
     }
 
     /// Returns the policy for applications: three retries after 1, 2 and 4 s, if the call timed
-    /// out, hit a rate limit (429) or met a fault (5xx). Waits up to 30 s if the provider asks for
+    /// out, hit a rate limit (429) or met a fault (5xx). Waits up to 30 s if the provider requests
     /// it. Source: the orchestrator's document, 7.2.
     pub const fn patient() -> Self {
         const WAITS: [Duration; 3] =
@@ -61,7 +61,7 @@ impl RetryPolicy {
     }
 
     /// Returns the wait before the next attempt; none if there is no further one. `failures` counts
-    /// from 1. `asked` is the wait that the provider asked for.
+    /// from 1. `asked` is the wait that the provider requested.
     pub(crate) fn wait(
         self,
         failures: usize,
@@ -264,7 +264,7 @@ impl<P: Asr + ?Sized> AsrStream for Remembered<P> {
 /// Samples of one push: one second, which every recogniser accepts.
 const PIECE: usize = 16_000;
 
-/// Sends the whole utterance in one more attempt.
+/// Sends the whole utterance in another attempt.
 pub(super) async fn whole<P: Asr + ?Sized>(
     inner: &P,
     spec: UtteranceSpec,
@@ -292,13 +292,13 @@ mod tests {
 
     type Attempt = Vec<Result<i16, ProviderError>>;
 
-    /// Runs the scripted attempts one after the other. The transcript is the first value and the
+    /// Runs the scripted attempts in order. The transcript consists of the first value and the
     /// number of samples.
     struct Scripted(Mutex<VecDeque<Attempt>>);
 
     impl Scripted {
         fn next(&self) -> Attempt {
-            self.0.lock().unwrap().pop_front().expect("no more attempts than scripted")
+            self.0.lock().unwrap().pop_front().expect("the script has an attempt")
         }
     }
 
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_repeated_once_heard_or_hopeless() {
+    async fn a_call_is_not_retried_after_its_first_item_or_a_permanent_failure() {
         let (heard, took, left) = hear(10, vec![vec![Ok(1), error(Unavailable)], vec![]]).await;
         assert_eq!((&*heard, took, left), ("1,unavailable", Duration::ZERO, 1));
         let (heard, took, left) = hear(10, vec![vec![error(BadRequest)], vec![]]).await;
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_providers_wait_is_kept_up_to_a_limit() {
+    async fn the_providers_wait_is_respected_up_to_a_limit() {
         let (heard, took, _) = hear(10, vec![vec![asked(3)], vec![Ok(1)]]).await;
         assert_eq!((&*heard, took), ("1", Duration::from_secs(3)));
         let (heard, took, left) = hear(10, vec![vec![asked(6)], vec![Ok(1)]]).await;
@@ -415,12 +415,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_listens_is_answered_after_a_fault_too() {
+    async fn a_listening_user_is_answered_after_a_fault() {
         let (heard, took, _) = hear(10, vec![vec![error(Fault)], vec![Ok(1)]]).await;
         assert_eq!((&*heard, took), ("1", Duration::from_millis(250)));
     }
 
-    /// Never has an item.
+    /// Stream that never has an item.
     struct Hanging;
 
     impl Tts for Hanging {

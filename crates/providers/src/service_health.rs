@@ -1,5 +1,5 @@
-//! Health of one service, as its requests and probes show it. Not for skipping a service, which is the task of the circuit
-//! breaker.
+//! Health of one service, as its requests and probes show it. Skipping a service is the task of the
+//! circuit breaker.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hearken_ports::{ProviderError, ProviderErrorKind, ProviderMetrics, ServiceHealth};
 use tokio::time::Instant;
 
-/// Most models whose health is kept; settings that change may name new ones for ever.
+/// Maximum number of models whose health is stored; changed settings may name new models without
+/// end.
 const MOST_MODELS: usize = 64;
 
-/// Number of requests that a service refuses one after the other, from which on the service is at fault and not the requests.
+/// Number of consecutive refusals after which the service, and not the requests, is at fault.
 const REFUSES_ALL: u32 = 2;
 
 /// Health of one service, with its metrics.
@@ -19,7 +20,7 @@ pub(super) struct OneService {
     seen: Mutex<Seen>,
 }
 
-/// What requests and probes showed.
+/// Results of requests and probes.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     failure: Option<ProviderErrorKind>,
@@ -27,15 +28,16 @@ struct Seen {
     by_probe: bool,
     /// True after the first request or probe.
     was_asked: bool,
-    /// When a request was answered last.
+    /// Time of the last answered request.
     worked_at: Option<Instant>,
-    /// Requests that were refused since then.
+    /// Number of refused requests since then.
     refused: u32,
 }
 
 impl Seen {
-    /// Returns true if a probe tells something: nothing is known yet, or a probe that is answered disproves the failure. What a
-    /// request met is disproved by a request, except that the service could not be reached.
+    /// Returns true if a probe can change the state: the state is unknown, or a successful probe
+    /// clears the failure. A failure of a request is cleared only by a request, unless the service
+    /// could not be reached.
     fn probe_decides(self) -> bool {
         let disproves = |kind| self.by_probe || kind == ProviderErrorKind::Unavailable;
         !self.was_asked || self.failure.is_some_and(disproves)
@@ -67,7 +69,7 @@ impl OneService {
             let mut seen = self.seen();
             let worked_at =
                 if failure.is_none() && !by_probe { Some(Instant::now()) } else { seen.worked_at };
-            // They count until a request works.
+            // Refusals count until a request succeeds.
             let refused = if failure.is_none() && !by_probe { 0 } else { seen.refused };
             *seen = Seen { failure, by_probe, was_asked: true, worked_at, refused };
         }
@@ -99,12 +101,13 @@ impl OneService {
         }
     }
 
-    /// Returns true if a probe tells something.
+    /// Returns true if a probe can change the state.
     pub(super) fn needs_probe(&self) -> bool {
         self.seen().probe_decides()
     }
 
-    /// Records the outcome of a probe that began at this time. A request that was answered since then knows better.
+    /// Records the outcome of a probe that started at this time. A request that was answered since
+    /// then takes precedence.
     pub(super) fn probed(&self, began: Instant, outcome: &Result<(), ProviderError>) {
         let seen = *self.seen();
         match outcome {
@@ -116,7 +119,7 @@ impl OneService {
     }
 }
 
-/// Health of all models: what one frontend meets, the others know. Clones share it.
+/// Health of all models, which frontends share. Clones share it.
 #[derive(Clone, Default)]
 pub struct ModelsHealth(Arc<Mutex<HashMap<Key, Arc<OneService>>>>);
 
@@ -149,9 +152,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probe_disproves_only_what_it_has_tried() {
+    fn a_probe_clears_only_failures_that_it_can_check() {
         let service = OneService::new("tts", 0);
-        assert!(service.health().probe_decides && service.needs_probe(), "nothing is known");
+        assert!(service.health().probe_decides && service.needs_probe(), "the state is unknown");
         assert_eq!(service.health().state, ServiceState::Ready);
         let now = Instant::now();
         for by_probe in [Unauthorized, Unavailable, Fault] {
@@ -180,12 +183,12 @@ mod tests {
         service.probed(now, &Ok(()));
         service.refused(BadRequest);
         service.probed(now, &Ok(()));
-        assert_eq!(service.health().failure, Some(BadRequest), "no request disproves it");
+        assert_eq!(service.health().failure, Some(BadRequest), "no request has succeeded");
         service.worked();
         for _ in 0..9 {
             service.refused(TooLarge);
         }
-        assert_eq!(service.health().failure, None, "what is too large is no fault of the service");
+        assert_eq!(service.health().failure, None, "only the request is at fault");
         service.probed(now, &Err(ProviderError::new("tts", Unavailable)));
         assert_eq!(service.health().failure, None, "a request was answered during the probe");
     }

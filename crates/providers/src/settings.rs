@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use hearken_base::Secret;
 use hearken_proto::speech::asr::AudioFormat;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 /// Recognition mode of FunASR.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum FunAsrMode {
     /// One result for the whole utterance.
     #[default]
@@ -21,44 +22,61 @@ pub enum FunAsrMode {
 }
 
 /// Section `[asr]`: the recogniser and its time limits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AsrSettings {
-    /// Address: `ws://` or `wss://` for the ListenAI protocol, `funasr+ws://` or `funasr+wss://`
-    /// for FunASR, `http(s)://.../v1` for an OpenAI-compatible base.
+    /// Address of the recogniser: `ws://` or `wss://` for the ListenAI protocol,
+    /// `funasr+ws://` or `funasr+wss://` for FunASR, or an OpenAI-compatible base
+    /// `http(s)://.../v1`.
     pub url: String,
-    /// Further services, of any of these kinds, with the same other settings. Each utterance goes
-    /// to the least loaded service, and to another one if that fails.
+    /// Additional recognisers of any of these kinds, at most 15, which share all other
+    /// settings of this section. Each utterance goes to the least loaded service, and to
+    /// another one if that fails.
     pub more_urls: Vec<String>,
-    /// Key, sent as a bearer token; empty for none.
+    /// API key, sent as a bearer token. Empty sends none.
     pub api_key: Secret,
-    /// Name of the model, for OpenAI-compatible bases; empty for `gpt-transcribe` at OpenAI, and
-    /// `whisper-1` elsewhere.
+    /// Model name for OpenAI-compatible bases. Empty selects `gpt-transcribe` at OpenAI and
+    /// `whisper-1` elsewhere, which most servers map to the model they have. OpenAI retires
+    /// `whisper-1` and `gpt-4o-transcribe` on 2027-02-26.
     pub model: String,
-    /// Words that are often said, such as names, for OpenAI-compatible bases.
+    /// Words that are often spoken, such as names, to improve recognition by
+    /// OpenAI-compatible bases. At most 100 entries of up to 100 characters each.
     pub keywords: Vec<String>,
-    /// Languages that are spoken, as BCP 47 tags, for `gpt-transcribe`; empty for `language`.
+    /// Spoken languages as BCP 47 tags, for `gpt-transcribe`. At most 100 entries; empty
+    /// uses `language`.
     pub languages: Vec<String>,
-    /// BCP 47 tag of the spoken language, such as `zh` or `en`; empty for automatic detection.
+    /// Spoken language as a BCP 47 tag such as `zh` or `en`. Empty lets the recogniser
+    /// detect it.
     pub language: String,
-    /// Encoding of the audio on the ListenAI protocol: `pcm`, or `opus` at 24 kbit/s.
+    /// Audio encoding on the ListenAI protocol. `opus` needs only 24 kbit/s of bandwidth;
+    /// `pcm` is uncompressed.
     pub audio: AudioFormat,
-    /// Mode of FunASR: `offline` or `2pass`.
+    /// FunASR recognition mode. `offline` returns one result for the whole utterance;
+    /// `2pass` lets the service segment the utterance, and the final results of the
+    /// segments are joined.
     pub funasr_mode: FunAsrMode,
-    /// Longest wait for a connection, handshake included.
+    /// Maximum time to establish a connection, including the handshake.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub connect_timeout_ms: u64,
-    /// Longest wait until a piece of audio is accepted.
+    /// Maximum wait until the service accepts a piece of audio.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub send_timeout_ms: u64,
-    /// Longest wait for the transcript after the end of the utterance; the embedded engine may have
-    /// other utterances to recognise first. If there are several services, one is abandoned after
-    /// half of the remaining time while another works.
+    /// Maximum wait for the transcript after the end of the utterance. The embedded engine
+    /// may have to recognise other utterances first; lower the value for faster services.
+    /// With several services, a slow one is abandoned after half of the remaining time if
+    /// another works.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub result_timeout_ms: u64,
-    /// Longest utterance that is stored for a second attempt, or sent over HTTP.
+    /// Maximum length of an utterance that is buffered for a second attempt. Longer
+    /// utterances are not retried, and are not sent to HTTP services at all.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub max_utterance_ms: u64,
-    /// Time after the first attempt in which a failed HTTP request is retried; with several
-    /// services, also an utterance at which all failed.
+    /// Period after the first attempt in which a failed HTTP request is retried. With
+    /// several services, it also limits retries of an utterance that all of them failed to
+    /// recognise.
     pub retry_within_ms: u64,
-    /// Connection pool.
+    /// Connection pool for recognisers with the ListenAI protocol; each service has a
+    /// separate pool.
     pub pool: PoolSettings,
 }
 
@@ -85,43 +103,54 @@ impl Default for AsrSettings {
 }
 
 /// Section `[tts]`: the synthesiser and its time limits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TtsSettings {
-    /// Address: `ws://` or `wss://` for the ListenAI protocol, `http(s)://.../v1` for an
-    /// OpenAI-compatible base.
+    /// Address of the synthesiser: `ws://` or `wss://` for the ListenAI protocol, or an
+    /// OpenAI-compatible base `http(s)://.../v1`.
     pub url: String,
-    /// Further services, of any of these kinds, with the same other settings. Each sentence goes to
+    /// Additional synthesisers of any of these kinds, at most 15, which share all other
+    /// settings of this section; use services with the same voice. Each sentence goes to
     /// the least loaded service, and to another one if that fails before any audio.
     pub more_urls: Vec<String>,
-    /// Key, sent as a bearer token; empty for none.
+    /// API key, sent as a bearer token. Empty sends none.
     pub api_key: Secret,
-    /// Name of the model, for OpenAI-compatible bases; empty for `tts-1`.
+    /// Model name for OpenAI-compatible bases. Empty selects `tts-1`. OpenAI retires
+    /// `tts-1`, `tts-1-hd` and `gpt-4o-mini-tts` on 2027-01-06 and names no replacement for
+    /// this API.
     pub model: String,
-    /// Name of the voice; empty for the service's default (`alloy` for an OpenAI-compatible base,
-    /// where the field is required).
+    /// Name of the voice. Empty requests none, except at OpenAI-compatible bases, which
+    /// require the field and get `alloy`.
     pub voice: String,
-    /// Speaking rate, 0.25 to 4.0; 1.0 is normal.
+    /// Speaking rate relative to normal speech, `1.0`.
+    #[schemars(range(min = 0.25, max = 4.0))]
     pub speed: f64,
-    /// Sample rate of the PCM of an OpenAI-compatible base, which does not report it, in Hz; that
-    /// of OpenAI is 24000.
+    /// Sample rate of the PCM audio of an OpenAI-compatible base, which does not report it.
+    /// OpenAI uses `24000`; a wrong value changes pitch and speed.
+    #[schemars(range(min = 8_000, max = 48_000))]
     pub http_sample_rate_hz: u32,
-    /// Longest wait for a connection, handshake included.
+    /// Maximum time to establish a connection, including the handshake.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub connect_timeout_ms: u64,
-    /// Longest wait for the first audio of a sentence; the embedded engine may have other sentences
-    /// to speak first. If there are several services, one is abandoned after half of the remaining
-    /// time while another works.
+    /// Maximum wait for the first audio of a sentence. The embedded engine may have to
+    /// speak other sentences first; lower the value for faster services. With several
+    /// services, a slow one is abandoned after half of the remaining time if another works.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub first_audio_timeout_ms: u64,
-    /// Longest wait between two pieces of audio.
+    /// Maximum wait between two pieces of audio.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub idle_timeout_ms: u64,
-    /// Longest time for a whole sentence.
+    /// Maximum time to synthesise a whole sentence.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub timeout_ms: u64,
-    /// Time after the first attempt in which a failed request is retried, only before any audio.
+    /// Period after the first attempt in which a failed request is retried. A request is
+    /// retried only before any audio.
     pub retry_within_ms: u64,
-    /// Size of the cache of spoken sentences, in bytes; 0 keeps only the fixed phrases that are
-    /// synthesised at start.
+    /// Size of the audio cache for sentences. `0` caches only the fixed phrases, which are
+    /// synthesised at startup.
     pub cache_bytes: usize,
-    /// Connection pool.
+    /// Connection pool for synthesisers with the ListenAI protocol; each service has a
+    /// separate pool.
     pub pool: PoolSettings,
 }
 
@@ -147,7 +176,7 @@ impl Default for TtsSettings {
 }
 
 /// The API of a language model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LlmProvider {
     /// OpenAI's chat API, or a compatible one.
@@ -158,50 +187,76 @@ pub enum LlmProvider {
 }
 
 /// Section `[llm]`: the language model and its time limits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LlmSettings {
-    /// API: `openai` (any compatible base) or `anthropic`.
+    /// API of the service: `openai` for any OpenAI-compatible base, `anthropic` for
+    /// Anthropic's Messages API.
     pub provider: LlmProvider,
-    /// Address: an OpenAI-compatible base with its version path, `http(s)://.../v1`, or
-    /// Anthropic's, `https://api.anthropic.com`.
+    /// Base URL of the API: an OpenAI-compatible base including its version path,
+    /// `http(s)://.../v1`, or Anthropic's, `https://api.anthropic.com`.
     pub base_url: String,
     /// Name of the model.
     pub model: String,
-    /// Key, sent as a bearer token; empty for none.
+    /// API key, sent as a bearer token, or as `x-api-key` with `anthropic`. Empty sends
+    /// none.
     pub api_key: Secret,
-    /// Sampling temperature, 0.0 to 2.0.
+    /// Sampling temperature of answers to devices. Higher values give more varied answers.
+    #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: f64,
-    /// Longest answer, in tokens.
+    /// Maximum length of an answer to a device.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub max_tokens: u32,
-    /// Longest wait for a connection, handshake included.
+    /// Maximum time to establish a connection, including the handshake.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub connect_timeout_ms: u64,
-    /// Longest wait for the first words.
+    /// Maximum wait for the first words of an answer. With fallback models, a lower value
+    /// makes the next model answer sooner.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub first_token_timeout_ms: u64,
-    /// Longest wait between two pieces of the answer.
+    /// Maximum wait between two pieces of an answer.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub idle_timeout_ms: u64,
-    /// Longest time for a whole answer.
+    /// Maximum time to wait for a whole answer, including all attempts and fallback models.
+    /// The time in which the answer is spoken does not count.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub timeout_ms: u64,
-    /// Time after the first attempt in which a failed request is retried, only before any words.
+    /// Period after the first attempt in which a failed request is retried. A request is
+    /// retried only before the first words of its answer.
     pub retry_within_ms: u64,
-    /// Maximum number of calls at once, of all clients together; a further one waits. One in four
-    /// is for devices alone.
+    /// Maximum number of concurrent calls to this model, for all clients together. One call
+    /// in four is reserved for devices. Further calls wait for a free one, at most
+    /// `first_token_timeout_ms`.
+    #[schemars(range(min = 1, max = 100_000))]
     pub max_calls: usize,
-    /// Set to prefetch the common beginning of a conversation's prompts when a device has listed
-    /// its tools.
-    #[serde(rename = "read_ahead")]
+    /// Warm the provider's prompt cache: when a device has listed its tools, send the
+    /// beginning of the prompt as a request for one token with the service tier `flex`. The
+    /// first answer then arrives sooner, at the cost of an additional request. Useful only
+    /// if the service caches prompts; the embedded model always does this.
     pub prefetch: bool,
-    /// Set to request the token usage at the end of each answer; an API that refuses the field is
-    /// detected and asked without it.
+    /// Request the token usage at the end of each answer. If a service rejects the field,
+    /// requests to it omit the field.
     pub usage: bool,
-    /// Additional fields of requests, with the vendor's names; fields that the server writes itself
-    /// are refused.
+    /// Additional request fields under the vendor's names, such as `{ enable_thinking =
+    /// false }` (Qwen at DashScope), `{ chat_template_kwargs = { enable_thinking = false }
+    /// }` (vLLM), `{ reasoning_effort = "low" }` (OpenAI) or `{ thinking = { type =
+    /// "disabled" } }` (Anthropic, GLM). At most 16 KiB of JSON. Fields that the server
+    /// sets (`messages`, `model`, `stream`, `tools`, `max_tokens`, `temperature` and the
+    /// like) are rejected. A model's reasoning is never part of the answer.
+    #[schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")]
     pub extra: Table,
-    /// Price of a million tokens read, in any currency.
+    /// Price of a million input tokens, in any currency. Used for cost metrics, `[usage]`
+    /// and `speculation.max_price_per_million`.
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub price_per_million_input: f64,
-    /// Price of a million tokens written.
+    /// Price of a million output tokens, in the same currency as the input price.
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub price_per_million_output: f64,
-    /// Fallback models, asked in order if the first fails before its first words.
+    /// Fallback models, at most 8, tried in order if the first model fails before its first
+    /// words. A model that does not answer counts as failed after `first_token_timeout_ms`
+    /// or half of the remaining time, and a failed model is skipped for 30 s. Add one
+    /// `[[llm.fallback]]` table per model at the end of the file. Omitted timeouts and
+    /// limits are those of `[llm]`; the API key, extra fields and prices are not inherited.
     pub fallback: Vec<FallbackSettings>,
 }
 
@@ -232,51 +287,71 @@ impl Default for LlmSettings {
 
 /// Fallback model. Absent settings are those of the first model, except the key, the additional
 /// fields and the prices.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FallbackSettings {
-    /// API: `openai` (any compatible base) or `anthropic`.
+    /// API of the fallback model: `openai` for any OpenAI-compatible base, `anthropic` for
+    /// Anthropic's Messages API.
     #[serde(default)]
     pub provider: LlmProvider,
-    /// Address, as [`LlmSettings::base_url`].
+    /// Base URL of the API, as for `llm.base_url`. Required.
     pub base_url: String,
-    /// Name of the model.
+    /// Name of the model. Required.
     pub model: String,
-    /// Key, sent as a bearer token; empty for none.
+    /// API key of this model. Empty sends none; the key of `[llm]` is not used. Set either
+    /// this key or `api_key_env`.
     #[serde(default)]
     pub api_key: Secret,
-    /// Environment variable that contains the key; empty for none.
+    /// Name of an environment variable that contains the API key. The server does not start
+    /// if the variable is not set.
     #[serde(default)]
     pub api_key_env: String,
-    /// Longest wait for a connection, handshake included.
+    /// Maximum time to establish a connection, including the handshake. If omitted,
+    /// `llm.connect_timeout_ms` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub connect_timeout_ms: Option<u64>,
-    /// Longest wait for the first words.
+    /// Maximum wait for the first words of an answer. If omitted,
+    /// `llm.first_token_timeout_ms` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub first_token_timeout_ms: Option<u64>,
-    /// Longest wait between two pieces of the answer.
+    /// Maximum wait between two pieces of an answer. If omitted, `llm.idle_timeout_ms`
+    /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub idle_timeout_ms: Option<u64>,
-    /// Longest time for a whole answer.
+    /// Maximum time for a whole answer of this model, including its retries. If omitted,
+    /// `llm.timeout_ms` applies, which also limits all models together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub timeout_ms: Option<u64>,
-    /// Time after the first attempt in which a failed request is retried.
+    /// Period after the first attempt in which a failed request to this model is retried.
+    /// If omitted, `llm.retry_within_ms` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_within_ms: Option<u64>,
-    /// Maximum number of calls at once.
+    /// Maximum number of concurrent calls to this model. If omitted, `llm.max_calls`
+    /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
     pub max_calls: Option<usize>,
-    /// Set to request the token usage at the end of each answer.
+    /// Request the token usage at the end of each answer. If omitted, `llm.usage` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<bool>,
-    /// Additional fields of requests to this model.
+    /// Additional request fields for this model, as for `llm.extra`. The fields of `[llm]`
+    /// are not inherited.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
+    #[schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")]
     pub extra: Table,
-    /// Price of a million tokens read, in the currency of the first model.
+    /// Price of a million input tokens of this model, in the currency of `[llm]`. The price
+    /// of `[llm]` is not inherited.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub price_per_million_input: f64,
-    /// Price of a million tokens written.
+    /// Price of a million output tokens of this model, in the currency of `[llm]`. The
+    /// price of `[llm]` is not inherited.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
     pub price_per_million_output: f64,
 }
 
@@ -309,18 +384,21 @@ impl FallbackSettings {
 }
 
 /// Limits of the connections to a WebSocket service, and upkeep of idle ones.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PoolSettings {
-    /// Maximum number of connections in use at once; a further request waits, as long as for a
-    /// connection.
+    /// Maximum number of concurrent connections. Further utterances wait for a free one, at
+    /// most `asr.connect_timeout_ms`.
+    #[schemars(range(min = 1, max = 10_000))]
     pub max_connections: usize,
-    /// Maximum number of unused connections that stay open.
+    /// Maximum number of idle connections that remain open. More of them save the handshake
+    /// for more simultaneous utterances.
     pub max_idle: usize,
-    /// Time after which an unused connection is closed.
+    /// Time after which an idle connection is closed.
     pub idle_for_ms: u64,
-    /// Interval of pings on an unused connection. It is dropped if nothing was received between two
-    /// pings.
+    /// Interval of pings on idle connections. A connection that receives nothing between
+    /// two pings is dropped.
+    #[schemars(range(min = 1, max = 86_400_000))]
     pub ping_every_ms: u64,
 }
 

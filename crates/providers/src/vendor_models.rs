@@ -1,5 +1,5 @@
-//! What vendors have announced of their models: which ends when, and the model for a service that was given none. Not for what
-//! a model can do.
+//! Announcements of vendors about their models: end dates, and the default model of each service.
+//! Not for the capabilities of a model.
 
 use jiff::civil::{Date, date};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::settings::{AsrSettings, LlmSettings, TtsSettings};
 /// Host of OpenAI's API.
 const OPENAI: &str = "api.openai.com";
 
-/// A model that ends, and the one that its vendor names instead; empty if it names none.
+/// Models with an announced end, and the replacement that the vendor names; empty if it names none.
 // Source: the docstrings of openai 3.57.0 for Python ("announced shutdown date").
 const ENDS: [(&str, Date, &str); 14] = [
     ("whisper-1", date(2027, 2, 26), "gpt-transcribe"),
@@ -30,7 +30,7 @@ const ENDS: [(&str, Date, &str); 14] = [
     ("gpt-5.1", date(2027, 4, 1), ""),
 ];
 
-/// A model in use whose vendor has announced its end.
+/// A model in use with an announced end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ModelEnd {
     /// Key of the setting that names it.
@@ -40,7 +40,7 @@ pub struct ModelEnd {
     /// Day on which it ends.
     #[schema(value_type = String, format = Date)]
     pub ends: Date,
-    /// Model that the vendor names instead; empty if it names none.
+    /// Replacement that the vendor names; empty if it names none.
     pub instead: &'static str,
 }
 
@@ -52,7 +52,7 @@ fn is_openai(url: &Url) -> bool {
 pub(super) fn asr_model<'a>(url: &Url, settings: &'a AsrSettings) -> &'a str {
     match settings.model.as_str() {
         "" if is_openai(url) => "gpt-transcribe",
-        // What most servers of this kind take as the name of the model that they have.
+        // Most servers of this kind accept this as the name of their model.
         "" => "whisper-1",
         model => model,
     }
@@ -63,7 +63,7 @@ pub(super) fn tts_model(settings: &TtsSettings) -> &str {
     if settings.model.is_empty() { "tts-1" } else { &settings.model }
 }
 
-/// Reports whether a recogniser takes `keywords[]` and `languages[]`.
+/// Reports whether a recogniser accepts `keywords[]` and `languages[]`.
 pub(super) fn takes_keywords(model: &str) -> bool {
     model.starts_with("gpt-transcribe")
 }
@@ -80,7 +80,7 @@ fn end_of(key: &'static str, url: &str, model: impl Fn(&Url) -> String) -> Optio
     Some(ModelEnd { key, model, ends, instead })
 }
 
-/// Returns the models in use that end, by their settings.
+/// Returns the models in use with an announced end, by their settings.
 pub fn model_ends(asr: &AsrSettings, llm: &LlmSettings, tts: &TtsSettings) -> Vec<ModelEnd> {
     let asr_ends = [&asr.url].into_iter().chain(&asr.more_urls);
     let asr_ends =
@@ -100,7 +100,7 @@ pub fn model_ends(asr: &AsrSettings, llm: &LlmSettings, tts: &TtsSettings) -> Ve
 }
 
 impl ModelEnd {
-    /// Logs a warning, with this day as today.
+    /// Logs a warning, given the current day.
     pub fn warn(&self, today: Date) {
         let Self { key, model, ends, instead } = self;
         let model = model.as_str();
@@ -123,7 +123,7 @@ mod tests {
     const AT_OPENAI: &str = "https://api.openai.com/v1";
 
     #[test]
-    fn what_ends_is_known_at_the_vendors_address_only() {
+    fn announced_ends_apply_only_at_the_vendors_address() {
         let ends = |url: &str, asr_model: &str, tts_model: &str, llm_model: &str| {
             let asr = AsrSettings { url: url.into(), model: asr_model.into(), ..<_>::default() };
             let tts = TtsSettings { url: url.into(), model: tts_model.into(), ..<_>::default() };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recogniser_without_a_model_has_that_of_its_address() {
+    fn a_recogniser_without_a_model_uses_the_default_of_its_address() {
         let of = |url: &str, model: &str| {
             let settings = AsrSettings { model: model.into(), ..AsrSettings::default() };
             asr_model(&Url::parse(url).unwrap(), &settings).to_owned()

@@ -14,6 +14,7 @@ use hearken_ports::{ImageDescriber, Picture, ProviderError, ProviderErrorKind};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use reqwest::Response;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -25,32 +26,35 @@ use crate::llm::{extra, markup, words};
 
 /// Provider name in errors.
 const PROVIDER: &str = "vision";
-/// Longest response body, in bytes.
+/// Maximum size of a response body, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Longest wait for a connection.
+/// Maximum wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Most concurrent requests. Further ones wait, within their time limit.
+/// Maximum number of concurrent requests. Further ones wait, within their time limit.
 const AT_ONCE: usize = 8;
 
 /// Settings of the vision model, for pictures of devices' cameras and of tools.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VisionSettings {
-    /// OpenAI-compatible base URL with its version path. Empty: no vision model.
+    /// OpenAI-compatible base URL of the vision model, including its version path. Empty
+    /// disables descriptions.
     pub base_url: String,
-    /// Name of the model.
+    /// Name of the vision model.
     pub model: String,
-    /// Sent as a bearer token; empty sends none.
+    /// API key, sent as a bearer token. Empty sends none.
     pub api_key: Secret,
-    /// Longest answer, in tokens.
+    /// Maximum length of a description.
+    #[schemars(range(min = 1, max = 100_000))]
     pub max_tokens: u32,
-    /// Further request fields, as the vendor names them. Fields that the server writes itself are
-    /// not allowed.
+    /// Additional request fields, as for `llm.extra`.
+    #[schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")]
     pub extra: toml::Table,
-    /// Longest time for a whole answer. Devices wait 30 s.
+    /// Maximum time for a whole description. Devices wait 30 s, so use a lower value.
+    #[schemars(range(min = 100, max = 600_000))]
     pub timeout_ms: u64,
-    /// URL to which devices send their pictures. Empty: derived from the address that they connect
-    /// to.
+    /// Upload address for pictures, sent to devices. Empty derives it from the address of
+    /// this server.
     pub url: String,
 }
 
@@ -68,7 +72,7 @@ impl Default for VisionSettings {
     }
 }
 
-/// Reason that a picture has no description. The text goes to the model that asked.
+/// Reason that a picture has no description. The text goes to the requesting model.
 #[derive(Debug, thiserror::Error)]
 pub enum VisionError {
     /// The settings name no model.
@@ -190,7 +194,7 @@ impl VisionModel {
         let words = words(&body["choices"][0]["message"]["content"]);
         let words = markup::answer(&words).trim().to_owned();
         if words.is_empty() {
-            let why = "the answer has no words";
+            let why = "the answer contains no text";
             return Err(ProviderError::because(PROVIDER, ProviderErrorKind::Protocol, why));
         }
         Ok(words)

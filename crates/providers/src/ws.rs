@@ -19,7 +19,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_conf
 /// One WebSocket connection to a provider.
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Longest message of a provider, in bytes: two minutes of 16 bit audio at 24 kHz fit.
+/// Maximum size of a provider's message, in bytes: two minutes of 16-bit audio at 24 kHz fit.
 const MAX_MESSAGE_BYTES: usize = 8 << 20;
 
 /// Address of a provider's WebSocket, and its time limits.
@@ -31,9 +31,9 @@ pub(super) struct Endpoint {
     pub(super) url: String,
     /// Bearer token; empty sends none.
     pub(super) api_key: Secret,
-    /// Longest wait for a connection, its handshake included.
+    /// Time limit for a connection, including its handshake.
     pub(super) connect_timeout: Duration,
-    /// Longest time to send one message.
+    /// Time limit for sending one message.
     pub(super) send_timeout: Duration,
 }
 
@@ -77,7 +77,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits for the next message until `deadline`; `missing` says what did not come.
+    /// Waits for the next message until `deadline`; `missing` describes the missing message.
     pub(super) async fn receive(
         &self,
         socket: &mut Socket,
@@ -127,7 +127,7 @@ impl Endpoint {
         }
     }
 
-    /// Sorts a message: content, nothing of interest, or the end of the connection.
+    /// Classifies a message: content, irrelevant, or the end of the connection.
     fn sort(
         &self,
         message: Option<Result<Message, Error>>,

@@ -1,5 +1,5 @@
-//! The applications: each sends messages to a session, repeats them by their keys, leaves, and
-//! watches events. Not for what comes of it.
+//! Applications: each sends messages to a session, repeats them with their keys, disconnects, and
+//! watches events. Not for checking the results.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::instance::Instance;
 use crate::judge::{Judge, Message, Told};
 use crate::plan::Bug;
 
-/// Longest time in which every request ends: waits for a store that is down, the lock, the turn.
+/// Time limit for every request: waits for an unreachable store, the lock, and the turn.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(150);
-/// Most attempts of one message.
+/// Maximum number of attempts of one message.
 const MOST_ATTEMPTS: usize = 12;
 
-/// What became of an attempt.
+/// Outcome of an attempt.
 enum Outcome {
     Answered(Box<ChatResponse>),
     /// Nothing is stored.
@@ -34,7 +34,7 @@ enum Outcome {
     HasNoAnswer,
 }
 
-/// Someone who talks to the server.
+/// A client of the server.
 #[derive(Clone)]
 pub(crate) struct Clients {
     pub(crate) fleet: Fleet,
@@ -42,12 +42,12 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Makes a session.
+    /// Creates a session.
     pub(crate) async fn session(&self) -> SessionId {
         loop {
             let (_, instance) = self.fleet.pick().await;
             let wanted = json!({ "name": "n", "creator_id": "c" });
-            let wanted = serde_json::from_value(wanted).expect("a session can be made of it");
+            let wanted = serde_json::from_value(wanted).expect("a valid session");
             tokio::select! {
                 biased;
                 () = instance.life.over() => {}
@@ -59,7 +59,7 @@ impl Clients {
         }
     }
 
-    /// Tries to connect, to say this, until it succeeds or has failed too often.
+    /// Tries to connect until it succeeds or has failed too often.
     pub(crate) async fn connects(&self, message: Message, mut connect: impl AsyncFnMut() -> bool) {
         for attempt in 1..=MOST_ATTEMPTS {
             if connect().await {
@@ -69,14 +69,14 @@ impl Clients {
                 sleep(self.judge.pause(50, 4_000)).await;
             }
         }
-        self.judge.note(&format!("{message} is not said: there is no connection"));
+        self.judge.note(&format!("{message} is not sent: there is no connection"));
     }
 
-    /// Holds a whole conversation: one or two clients, and a watcher.
+    /// Runs a whole conversation: one or two clients, and a watcher.
     pub(crate) async fn converse(self, conversation: u16, id: SessionId, over: CancellationToken) {
         let (ready, watched) = oneshot::channel();
         tokio::spawn(self.clone().watch(conversation, id.clone(), ready, over));
-        // It ends without a word only with the world.
+        // It ends without a result only at the end of the world.
         watched.await.unwrap_or_default();
         let second = self.judge.throw(0, 3) == 0;
         let first = self.talk(conversation, 0, &id);
@@ -96,7 +96,7 @@ impl Clients {
         }
     }
 
-    /// Says something until its end is known, or cannot be known.
+    /// Sends a message until its outcome is known, or cannot be known.
     pub(crate) async fn say(&self, id: &SessionId, message: Message, keyed: bool) -> bool {
         for _ in 0..MOST_ATTEMPTS {
             match self.attempt(id, message, keyed).await {
@@ -139,7 +139,7 @@ impl Clients {
             answered = &mut asking => outcome(answered),
             () = sleep(patience) => {
                 if patience == ENDS_WITHIN {
-                    self.judge.wrong(format!("{message} has no end"));
+                    self.judge.wrong(format!("{message} does not end"));
                 }
                 self.judge.left(message);
                 if self.judge.plants(Bug::SwallowedCancel) {
@@ -150,7 +150,7 @@ impl Clients {
         }
     }
 
-    /// Asks one instance; a third of the clients read the answer while it is written.
+    /// Sends a message to one instance; a third of the clients stream the answer.
     fn ask(
         &self,
         instance: Instance,
@@ -184,7 +184,7 @@ impl Clients {
         }
     }
 
-    /// Watches the events of a conversation, from one instance after the other.
+    /// Watches the events of a conversation, at one instance after the other.
     async fn watch(
         self,
         conversation: u16,
@@ -206,7 +206,7 @@ impl Clients {
                     watch = starting => watch,
                 };
                 let Ok(watch) = watch else {
-                    self.judge.wrong(format!("a watch of {conversation} does not begin"));
+                    self.judge.wrong(format!("a watch of {conversation} does not start"));
                     continue;
                 };
                 let Ok(mut watch) = watch else { continue };
@@ -215,7 +215,7 @@ impl Clients {
                     self.judge.gap(conversation);
                 }
                 if let Some(ready) = ready.take() {
-                    // Whoever waited is there until the world ends.
+                    // The receiver is there until the world ends.
                     ready.send(()).unwrap_or_default();
                 }
                 for event in watch.missed.drain(..) {
@@ -223,7 +223,7 @@ impl Clients {
                     self.told(conversation, &event, known);
                     last = Some(event.id);
                 }
-                // Whoever knows no event yet cannot say where to go on.
+                // A watcher that knows no event yet cannot resume.
                 let stays = sleep(self.judge.pause(1_000, 120_000));
                 tokio::pin!(stays);
                 loop {
@@ -247,13 +247,13 @@ impl Clients {
         let data = event.data.parse().unwrap_or_default();
         let about = data.get("message").and_then(|text| Message::in_text(text.as_str()?));
         if about.is_some_and(|message| message.conversation != conversation) {
-            self.judge.wrong(format!("the watcher of {conversation} is told of {about:?}"));
+            self.judge.wrong(format!("the watcher of {conversation} received one of {about:?}"));
         }
         self.judge.told(conversation, &event.id, about, told);
     }
 }
 
-/// Reads a streamed answer, slowly at times.
+/// Reads a streamed answer, sometimes slowly.
 async fn read(mut pieces: mpsc::Receiver<ChatPiece>, judge: Judge) -> String {
     let mut text = String::new();
     while let Some(piece) = pieces.recv().await {

@@ -1,4 +1,4 @@
-//! A WebSocket of a client to one instance, which may be killed. Not for what is said over it.
+//! A WebSocket of a client to one instance, which may be killed. Not for its messages.
 
 use actix::{Actor, StreamHandler};
 use actix_http::ws;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::instance::Instance;
 
-/// A connection that is open.
+/// An open connection.
 pub(crate) struct Connection {
     /// Number of the instance.
     pub(crate) number: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     socket: MemorySocket,
 }
 
-/// The server has hung up, or was killed.
+/// The server has disconnected or was killed.
 pub(crate) struct Lost;
 
 impl Connection {
@@ -37,7 +37,7 @@ impl Connection {
         self.socket.send(ws::Message::Binary(packet));
     }
 
-    /// The next message by then, if there is one.
+    /// The next message, if it arrives by this time.
     pub(crate) async fn next(&mut self, by: Instant) -> Result<Option<Received>, Lost> {
         let down = tokio::select! {
             biased;

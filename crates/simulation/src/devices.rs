@@ -1,5 +1,5 @@
-//! The devices: each hears its person, and speaks what it is told, over a socket of the real actors.
-//! Not for firmware's details, nor for the times of packets.
+//! Devices: each sends its person's speech and plays the answers, over a socket of the real actors.
+//! Not for details of firmware, nor for packet timing.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::connection::{Connection, Lost};
 use crate::judge::{FIRST_DEVICE, Message};
 use crate::speech::{Listener, PACKET_TIME, packets};
 
-/// Packets of silence after an utterance: more than end it.
+/// Number of silent packets after an utterance: more than needed to end it.
 const SILENCE: usize = 20;
-/// Longest time until a reply that was aborted has stopped.
+/// Time limit for an aborted reply to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A device with its person.
@@ -27,7 +27,7 @@ pub(crate) struct Device {
     connection: Option<Connection>,
 }
 
-/// What was seen of a turn.
+/// Observations of a turn.
 struct Seen {
     listener: Listener,
     answer: String,
@@ -44,7 +44,7 @@ impl Device {
         Message { conversation: FIRST_DEVICE + of(self.number), client: 0, number: of(number) }
     }
 
-    /// Holds a whole conversation.
+    /// Runs a whole conversation.
     pub(crate) async fn converse(mut self) {
         let judge = self.clients.judge.clone();
         for number in 0..judge.throw(3, 8) {
@@ -56,7 +56,7 @@ impl Device {
         }
     }
 
-    /// Says something, once. Returns true if it was answered.
+    /// Says a message once. Returns true if it was answered.
     pub(crate) async fn say(&mut self, message: Message) -> bool {
         let clients = self.clients.clone();
         let judge = self.clients.judge.clone();
@@ -75,17 +75,17 @@ impl Device {
             return false;
         }
         if !seen.listener.is_for(self.number) {
-            judge.wrong(format!("the device of {message} spoke an answer to another"));
+            judge.wrong(format!("the device of {message} received an answer to another device"));
         }
         if aborts.is_some() || !seen.answer.contains("re:") {
-            judge.unknown(message, "it was aborted, or apologised for");
+            judge.unknown(message, "it was aborted, or got an apology");
             return false;
         }
         judge.spoke(message, &seen.answer);
         true
     }
 
-    /// Sends the utterance, and silence. Returns false if the connection is lost.
+    /// Sends the utterance and silence. Returns false if the connection is lost.
     async fn talk(&mut self, seen: &mut Seen) -> bool {
         let silence = packets(None).iter().cycle().take(SILENCE);
         let mut due = Instant::now();
@@ -127,7 +127,7 @@ impl Device {
                 }
                 Ok(None) => {
                     let device = self.number;
-                    self.clients.judge.wrong(format!("a turn of device {device} has no end"));
+                    self.clients.judge.wrong(format!("a turn of device {device} does not end"));
                     self.connection = None;
                     return false;
                 }
@@ -136,13 +136,13 @@ impl Device {
         }
     }
 
-    /// Takes a message of the server. Returns true if it ends the turn.
+    /// Processes a message of the server. Returns true if it ends the turn.
     fn told(&self, told: &Received, seen: &mut Seen) -> bool {
         let judge = &self.clients.judge;
         match (told.name().as_str(), told) {
             ("audio", Received::Audio(packet)) => {
                 if !seen.began || !seen.listener.hears(packet) {
-                    judge.wrong("a packet comes that is no part of an answer");
+                    judge.wrong("a packet outside an answer");
                 }
                 false
             }
@@ -157,7 +157,7 @@ impl Device {
             ("stt", told) => {
                 let own = Message::in_text(told.text());
                 if own.is_none_or(|own| own.conversation != self.message(0).conversation) {
-                    judge.wrong(format!("device {} is told {:?}", self.number, told.text()));
+                    judge.wrong(format!("device {} receives {:?}", self.number, told.text()));
                 }
                 false
             }
@@ -166,13 +166,13 @@ impl Device {
         }
     }
 
-    /// The next message of the server by then, if there is one.
+    /// The next message of the server, if it arrives by this time.
     async fn next(&mut self, by: Instant) -> Result<Option<Received>, Lost> {
         let connection = self.connection.as_mut().ok_or(Lost)?;
         connection.next(by).await.inspect_err(|Lost| self.connection = None)
     }
 
-    /// Connects to an instance. Returns whether it greets.
+    /// Connects to an instance. Returns whether it sends its hello.
     async fn connect(&mut self) -> bool {
         let (number, instance) = self.clients.fleet.pick().await;
         let device_id = DeviceId::new(format!("device-{}", self.number));

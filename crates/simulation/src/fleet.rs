@@ -1,5 +1,4 @@
-//! The instances of a world, and the faults that befall them and what they share. Not for the
-//! clients.
+//! The instances of a world, and the faults of them and of their shared services. Not for the clients.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -39,10 +38,10 @@ impl Fleet {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().expect("nothing panics while it holds the instances")
+        self.places.lock().expect("no panic while the instances are locked")
     }
 
-    /// Starts an instance where there is none.
+    /// Starts an instance in a free place.
     fn fill(&self, place: usize) {
         let mut places = self.places();
         if places.instances[place].is_some() {
@@ -64,12 +63,12 @@ impl Fleet {
         self.places().instances[place].clone()
     }
 
-    /// Returns all that run.
+    /// All running instances.
     pub(crate) fn all(&self) -> Vec<(usize, Instance)> {
         self.places().instances.iter().flatten().cloned().collect()
     }
 
-    /// Returns one that runs, as a load balancer chooses it.
+    /// A running instance, as a load balancer chooses it.
     pub(crate) async fn pick(&self) -> (usize, Instance) {
         loop {
             let all = self.all();
@@ -80,7 +79,7 @@ impl Fleet {
         }
     }
 
-    /// Makes faults until `calm`; then all is well again.
+    /// Injects faults until `calm`, and then removes them.
     pub(crate) async fn trouble(self, plan: Plan, calm: CancellationToken) {
         let mut recoveries = JoinSet::new();
         let judge = self.around.judge.clone();
@@ -99,7 +98,7 @@ impl Fleet {
         judge.calm();
     }
 
-    /// One fault, until it is over.
+    /// Runs one fault until its end.
     async fn hurt(&self, fault: Fault, place: usize, lasts: Duration) {
         let Surroundings { judge, database, redis, .. } = &self.around;
         match fault {
@@ -126,7 +125,7 @@ impl Fleet {
                 }
             }
             Fault::Redis { forgets } => {
-                judge.fault_made(&format!("Redis starts anew, without its data: {forgets}"));
+                judge.fault_made(&format!("Redis restarts, without its data: {forgets}"));
                 redis.restart(forgets);
             }
             Fault::Clock => {

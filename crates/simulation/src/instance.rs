@@ -1,5 +1,5 @@
 //! One instance of the server: the real devices, chat sessions, text sessions, events and locks,
-//! before a store, a Redis and services that may fail. It is killed, stopped and started here. Not
+//! with a store, a Redis and services that may fail. It is started, stopped and killed here. Not
 //! for when that happens.
 
 use std::sync::Arc;
@@ -30,18 +30,18 @@ use crate::redis::{Link, Redis};
 use crate::speech::{Recogniser, Synthesiser};
 use crate::store::{Database, RemoteStore};
 
-/// Most messages that an instance answers at once.
+/// Maximum number of messages that an instance answers concurrently.
 pub(crate) const MOST_AT_ONCE: usize = 8;
-/// Longest time of a message, from its lock on.
+/// Time limit of a message, from its lock on.
 const TURN_LIMIT: Duration = Duration::from_secs(60);
-/// Longest wait for a session's lock.
+/// Time limit of the wait for a session's lock.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// Messages that a text session remembers: all.
+/// Number of messages that a text session remembers: all of them.
 const REMEMBERED: usize = 1_000;
-/// How long messages go on after the server was told to stop.
+/// Time for messages in progress after the server was asked to stop.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// What instances have in common.
+/// Shared by all instances.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) judge: Judge,
@@ -98,7 +98,7 @@ impl Instance {
         Self { service, texts, pipeline, life, process, link, cluster }
     }
 
-    /// Returns true while it has no connection to Redis.
+    /// Whether it has no connection to Redis.
     pub(crate) fn is_alone(&self) -> bool {
         self.cluster.redis_state() == Some(RedisState::Lost)
     }
@@ -109,7 +109,7 @@ impl Instance {
         self.link.send_replace(Link::Cut);
     }
 
-    /// Lets it stop by itself; returns when it has. Messages that run longer than the grace are cut.
+    /// Stops it gracefully; returns once it has stopped. Messages beyond the grace period are cut.
     pub(crate) async fn stop(&self) {
         self.process.cancel();
         self.service.tasks.drain().await;
@@ -118,7 +118,7 @@ impl Instance {
     }
 }
 
-/// What the services of an instance have in common.
+/// Shared by the services of an instance.
 struct Parts {
     model: Arc<Model>,
     store: Arc<RemoteStore>,
@@ -128,7 +128,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Chat sessions of applications, of which this many messages are answered at once.
+    /// The chat service of applications, with this many concurrent messages.
     fn chats(&self, events: LivingBus, most: usize) -> ChatService {
         let marks = Arc::clone(&self.marks);
         let settings = ChatSettings {
@@ -158,7 +158,7 @@ impl Parts {
         }
     }
 
-    /// Sessions of text clients.
+    /// The text gateway.
     fn texts(&self) -> TextGateway {
         let marks = Arc::clone(&self.marks);
         let settings = TextGatewaySettings {
@@ -180,7 +180,7 @@ impl Parts {
         }
     }
 
-    /// Devices.
+    /// The device pipeline.
     fn pipeline(&self, judge: &Judge, life: &Life) -> Pipeline {
         let marks = Arc::clone(&self.marks);
         let judge = judge.clone();
@@ -203,7 +203,7 @@ impl Parts {
         };
         let audio = AudioPool::current_thread();
         let mut settings = PipelineSettings::default();
-        // Nobody listens to how good it sounds.
+        // Audio quality does not matter.
         settings.speaking.complexity = 0;
         Pipeline::new(ports, settings, audio, self.process.clone())
     }

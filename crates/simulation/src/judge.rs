@@ -1,5 +1,5 @@
-//! What must hold whatever fails: notes what was asked, done and told, and says what was wrong. Not
-//! for making anything fail.
+//! Invariants under any failure: records requests, effects and events, and reports violations. Not
+//! for injecting failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,10 +18,10 @@ pub(crate) use message::{FIRST_DEVICE, FIRST_TEXT, LAST, Message};
 use crate::instance::MOST_AT_ONCE;
 use crate::plan::{Bug, Plan};
 
-/// How long a request may go on that nobody waits for, as far as its model notices.
+/// Time for which an abandoned request may continue, as far as its model notices.
 const GOES_ON_FOR: Duration = Duration::from_secs(1);
 
-/// How many of what was judged.
+/// Counters of a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     conversations: u64,
@@ -30,13 +30,13 @@ pub(crate) struct Counts {
     answered: u64,
     refused: u64,
     unknown: u64,
-    /// Answers that devices spoke.
+    /// Answers that devices received.
     spoken: u64,
-    /// Answers to text clients that were told not to be stored.
+    /// Answers to text clients that were marked as not stored.
     unstored: u64,
     tool_calls: u64,
     events: u64,
-    /// Conversations whose watcher was never told that events may be missing.
+    /// Conversations whose watcher was never notified of possibly missing events.
     without_gap: u64,
     faults_made: u64,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) const ROWS: usize = 12;
 
-    /// All of them, with their names; the conversations first.
+    /// All counters with their names; conversations first.
     pub(crate) fn rows(&self) -> [(&'static str, u64); Self::ROWS] {
         [
             ("conversations", self.conversations),
@@ -56,53 +56,53 @@ impl Counts {
             ("spoken", self.spoken),
             ("unstored", self.unstored),
             ("tool calls", self.tool_calls),
-            ("events told", self.events),
+            ("events received", self.events),
             ("without gap", self.without_gap),
             ("faults made", self.faults_made),
         ]
     }
 }
 
-/// What is known of a message.
+/// Record of a message.
 #[derive(Default)]
 struct Known {
     keyed: bool,
-    /// Messages of the conversation that were answered before it was asked.
+    /// Messages of the conversation that were answered before it was sent.
     answered_before: BTreeSet<Message>,
     answer: Option<String>,
     refused: bool,
     left: Option<Instant>,
     marks: BTreeMap<u64, u32>,
-    /// What people had said in the prompts for it.
+    /// Users' messages in its prompts.
     prompts: BTreeSet<Vec<Message>>,
 }
 
-/// What a conversation's watcher was told.
+/// Record of a conversation's watcher.
 #[derive(Default)]
 struct Watched {
     ids: BTreeSet<String>,
     told: Vec<Message>,
-    /// Those that an instance told while it was alone.
+    /// Events that a disconnected instance published.
     told_alone: BTreeSet<Message>,
-    /// It was told that events may be missing.
+    /// The server reported that events may be missing.
     has_gap: bool,
 }
 
-/// How a watcher is told of an event.
+/// How a watcher receives an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// It is new.
     New,
-    /// It may be known: the watcher is told everything that is kept.
+    /// It may be a repetition: the watcher receives all stored events.
     Maybe,
-    /// It is new, and comes from an instance that is cut off from the others.
+    /// It is new, and comes from an instance that is disconnected from the others.
     Alone,
 }
 
 impl Watched {
-    /// Whether all of this was told, in order. Instances that Redis does not connect tell of their
-    /// own turns as they come: then the order may be another, and whoever goes on elsewhere from a
-    /// later event does not hear of an earlier one. What Redis has lost, some do not hear of.
+    /// Whether all of these events were received, in order. Instances without Redis publish only
+    /// their own turns: the order may then differ, and a watcher that resumes elsewhere from a
+    /// later event misses an earlier one. Some watchers miss events that Redis has lost.
     fn is_whole(&self, turns: &[Message], plan: &Plan) -> bool {
         if !plan.redis_fails {
             return self.told == turns;
@@ -114,7 +114,7 @@ impl Watched {
     }
 }
 
-/// Notes of a world. Clones share them.
+/// Records of a world. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Judge(Arc<Inner>);
 
@@ -131,18 +131,18 @@ struct Notes {
     counts: Counts,
     messages: BTreeMap<Message, Known>,
     watched: BTreeMap<u16, Watched>,
-    /// Running calls of the model by instance, and whether they are for applications.
+    /// Running calls of the model by instance, and by whether they are for applications.
     running: BTreeMap<(usize, bool), usize>,
-    /// What each device's person says now.
+    /// The current message of each device's person.
     saying: BTreeMap<u16, Message>,
-    /// Nothing fails any more.
+    /// All faults have ended.
     is_calm: bool,
     wrong: Vec<String>,
-    /// Hash of everything that was noted.
+    /// Hash of all records.
     trace: u64,
 }
 
-/// A call of the model, as long as it runs.
+/// A running call of the model.
 pub(crate) struct Running {
     judge: Judge,
     instance: usize,
@@ -159,7 +159,7 @@ impl Judge {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.0.notes.lock().expect("nothing panics while it holds the notes")
+        self.0.notes.lock().expect("no panic while the records are locked")
     }
 
     /// Whether this bug is planted.
@@ -167,12 +167,12 @@ impl Judge {
         self.0.plan.bug == Some(bug)
     }
 
-    /// A number from `from` up to below `to`.
+    /// A random number from `from` to below `to`.
     pub(crate) fn throw(&self, from: usize, to: usize) -> usize {
-        self.0.dice.lock().expect("nothing panics while it holds the dice").usize(from..to)
+        self.0.dice.lock().expect("no panic while the dice are locked").usize(from..to)
     }
 
-    /// A time from `from` up to below `to` milliseconds.
+    /// A random time from `from` to below `to` milliseconds.
     pub(crate) fn pause(&self, from: usize, to: usize) -> Duration {
         Duration::from_micros(self.throw(from * 1_000, to * 1_000) as u64)
     }
@@ -189,7 +189,7 @@ impl Judge {
         }
     }
 
-    /// Notes that something was wrong.
+    /// Records a violation.
     pub(crate) fn wrong(&self, what: impl Into<String>) {
         let what = what.into();
         self.note(&format!("WRONG {what}"));
@@ -201,7 +201,7 @@ impl Judge {
         self.notes().counts.faults_made += 1;
     }
 
-    /// From now on the model does not fail.
+    /// The model does not fail from now on.
     pub(crate) fn calm(&self) {
         self.notes().is_calm = true;
     }
@@ -212,7 +212,7 @@ impl Judge {
     }
 
     pub(crate) fn asks(&self, message: Message, keyed: bool, instance: usize) {
-        self.note(&format!("{message} is asked of {instance}, keyed: {keyed}"));
+        self.note(&format!("{message} is sent to {instance}, keyed: {keyed}"));
         let mut notes = self.notes();
         notes.counts.attempts += 1;
         if notes.messages.contains_key(&message) {
@@ -242,7 +242,7 @@ impl Judge {
         }
     }
 
-    /// It was refused: nothing of it may be stored.
+    /// The message was refused: nothing of it may be stored.
     pub(crate) fn refused(&self, message: Message, why: &str) {
         self.note(&format!("{message} is refused: {why}"));
         let mut notes = self.notes();
@@ -250,18 +250,18 @@ impl Judge {
         notes.messages.entry(message).or_default().refused = true;
     }
 
-    /// Nobody knows what became of it.
+    /// The outcome of the message is unknown.
     pub(crate) fn unknown(&self, message: Message, why: &str) {
         self.note(&format!("{message} is given up: {why}"));
         self.notes().counts.unknown += 1;
     }
 
     pub(crate) fn left(&self, message: Message) {
-        self.note(&format!("the client of {message} leaves"));
+        self.note(&format!("the client of {message} disconnects"));
         self.notes().messages.entry(message).or_default().left = Some(Instant::now());
     }
 
-    /// A call of the model begins, with these messages of people in its prompt.
+    /// A call of the model starts, with these users' messages in its prompt.
     pub(crate) fn model_begins(
         &self,
         instance: usize,
@@ -275,16 +275,16 @@ impl Judge {
             let known = notes.messages.entry(message).or_default();
             known.prompts.insert(said.to_vec());
             let missing = known.answered_before.iter().find(|before| !said.contains(before));
-            // A text session goes on with what its instance remembers while the store fails, and a
-            // device with what its connection does.
+            // While the store fails, a text session continues with what its instance remembers, and
+            // a device with what its connection does.
             let knows_all = message.is_of_application() || message.is_last();
             missing.filter(|_| knows_all && !message.is_spoken()).copied()
         };
         if let Some(missing) = missing {
             self.wrong(format!("the model is asked about {message} without {missing}"));
         }
-        // Where Redis does not lock the session, the same request may just have been stored: its
-        // second answer is refused then.
+        // If Redis does not lock the session, the same request may just have been stored: its
+        // second answer is then refused.
         let is_twice = said.iter().collect::<BTreeSet<_>>().len() < said.len();
         if is_twice && !self.0.plan.redis_fails {
             self.wrong(format!("a message is twice in the prompt of {message}"));
@@ -297,7 +297,7 @@ impl Judge {
             *running
         };
         if running > MOST_AT_ONCE && message.is_of_application() {
-            self.wrong(format!("{running} messages are answered at once by {instance}"));
+            self.wrong(format!("{instance} answers {running} messages concurrently"));
         }
         Running { judge: self.clone(), instance, message, first_round: results == 0 }
     }
@@ -317,16 +317,16 @@ impl Judge {
         }
     }
 
-    /// A watcher was told that events may be missing.
+    /// A watcher was notified that events may be missing.
     pub(crate) fn gap(&self, conversation: u16) {
         self.note(&format!("the watcher of {conversation} may have missed events"));
         self.notes().watched.entry(conversation).or_default().has_gap = true;
     }
 
-    /// A watcher was told this event.
+    /// A watcher received this event.
     pub(crate) fn told(&self, conversation: u16, id: &str, about: Option<Message>, told: Told) {
         let about_text = about.map(|message| message.to_string()).unwrap_or_default();
-        self.note(&format!("the watcher of {conversation} is told of {about_text}"));
+        self.note(&format!("the watcher of {conversation} receives {about_text}"));
         let redis_fails = self.0.plan.redis_fails;
         let wrong = {
             let mut notes = self.notes();
@@ -340,16 +340,16 @@ impl Judge {
                     watched.told_alone.insert(message);
                 }
             }
-            // What is told after a gap, or when Redis is back, may be known by its id.
+            // An event after a gap, or after Redis has recovered, may be a repetition with the same id.
             let may_be_known = told == Told::Maybe || watched.has_gap || redis_fails;
             twice || !new && !may_be_known
         };
         if wrong {
-            self.wrong(format!("the watcher of {conversation} was told twice of {about_text}"));
+            self.wrong(format!("the watcher of {conversation} received {about_text} twice"));
         }
     }
 
-    /// Judges what is stored of a conversation in the end, oldest first.
+    /// Checks the stored messages of a conversation at the end, oldest first.
     pub(crate) fn stored(&self, conversation: u16, stored: &[KeptMessage]) {
         let mut wrong = Vec::new();
         {
@@ -362,7 +362,7 @@ impl Judge {
                 if !watched.is_whole(&turns, &self.0.plan) {
                     let told = &watched.told;
                     wrong.push(format!(
-                        "the watcher of {conversation} was told of {told:?}, stored is {turns:?}"
+                        "the watcher of {conversation} received {told:?}, but {turns:?} are stored"
                     ));
                 }
                 notes.counts.without_gap += 1;
@@ -371,14 +371,14 @@ impl Judge {
         wrong.into_iter().for_each(|what| self.wrong(what));
     }
 
-    /// Returns counts, a hash of all that happened, and what was wrong.
+    /// The counters, a hash of all records, and the violations.
     pub(crate) fn verdict(&self) -> (Counts, u64, Vec<String>) {
         let notes = self.notes();
         (notes.counts, notes.trace, notes.wrong.clone())
     }
 }
 
-/// The messages of people that are stored, each followed by its answer.
+/// The stored messages of users, each of which must be followed by its answer.
 fn turns(conversation: u16, stored: &[KeptMessage], wrong: &mut Vec<String>) -> Vec<Message> {
     let mut turns: Vec<Message> = Vec::new();
     let mut open = None;
@@ -396,7 +396,7 @@ fn turns(conversation: u16, stored: &[KeptMessage], wrong: &mut Vec<String>) -> 
             (Role::Assistant, _) if message.tool_calls.is_empty() => {
                 let asked = open.take();
                 if asked.is_none_or(|asked| !message.content.contains(&asked.answer())) {
-                    wrong.push(format!("an answer is stored behind {asked:?} that is not its own"));
+                    wrong.push(format!("{asked:?} is stored with the answer to another message"));
                 }
             }
             _ => {}
@@ -405,7 +405,7 @@ fn turns(conversation: u16, stored: &[KeptMessage], wrong: &mut Vec<String>) -> 
     turns
 }
 
-/// Judges which messages are stored, and their order.
+/// Checks the stored messages and their order.
 fn judge_turns(
     conversation: u16,
     turns: &[Message],
@@ -420,15 +420,15 @@ fn judge_turns(
             wrong.push(format!("{message} is stored {times} times, keyed: {keyed}"));
         }
         if known.answer.is_some() && times == 0 {
-            wrong.push(format!("{message} was answered and is not stored"));
+            wrong.push(format!("{message} was answered but is not stored"));
         }
         if known.refused && times > 0 {
-            wrong.push(format!("{message} was refused and is stored"));
+            wrong.push(format!("{message} was refused but is stored"));
         }
         let Some(place) = turns.iter().position(|turn| turn == message) else { continue };
         if !known.prompts.contains(&turns[..=place]) {
             wrong.push(format!(
-                "{message} is stored behind {:?}, and was answered behind {:?}",
+                "{message} is stored after {:?}, but was answered after {:?}",
                 &turns[..place],
                 known.prompts,
             ));
@@ -441,7 +441,7 @@ fn judge_turns(
 }
 
 impl Running {
-    /// The model has come to its next word.
+    /// The model produces its next word.
     pub(crate) fn goes_on(&self) {
         let since = {
             let notes = self.judge.notes();
@@ -451,7 +451,7 @@ impl Running {
         };
         if since.is_some_and(|since| since > GOES_ON_FOR) {
             let message = self.message;
-            self.judge.wrong(format!("the model goes on with {message}, whose client has left"));
+            self.judge.wrong(format!("the model continues {message}, whose client is gone"));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The life of an instance. Whoever is killed does nothing more to the outside: what it awaits there
-//! never comes. Not for what it does while it lives.
+//! The lifetime of an instance. A killed instance has no further effects outside: its pending calls
+//! never return. Not for its work while it lives.
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-/// Life of one instance. Clones share it.
+/// Lifetime of one instance. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Life(CancellationToken);
 
@@ -22,7 +22,7 @@ impl Life {
         self.0.cancelled().await;
     }
 
-    /// Does this as long as the instance lives; never returns if it is killed meanwhile.
+    /// Runs `work` while the instance lives; never returns if it is killed meanwhile.
     pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
@@ -31,7 +31,7 @@ impl Life {
         }
     }
 
-    /// Passes the items on as long as the instance lives.
+    /// Forwards the items while the instance lives.
     pub(crate) fn within_stream<T: Send + 'static>(
         &self,
         items: BoxStream<'static, T>,

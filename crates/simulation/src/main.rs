@@ -1,6 +1,6 @@
 //! Simulates the server: several instances, clients, store and Redis in virtual time, with faults
-//! that follow from a seed. Started by `scripts/simulate server`; `scripts/test` runs it too. Not for
-//! the times of packets, which `crates/virtual-device` simulates.
+//! from a seed. Started by `scripts/simulate server`; `scripts/test` runs it too. Packet timing is
+//! simulated in `crates/virtual-device`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 
 mod clients;
@@ -25,21 +25,21 @@ use std::process::ExitCode;
 use clap::Parser;
 use plan::{Bug, Plan};
 
-/// Simulates conversations of applications, text clients and devices with several instances of the server, while everything
-/// around them fails, and judges what was answered, stored and told.
+/// Simulates conversations of applications, text clients and devices with several instances of the
+/// server, while everything around them fails, and checks answers, stored messages and events.
 #[derive(Parser, Debug, Clone)]
 #[command(name = "scripts/simulate server", after_help = EXAMPLES)]
 struct Args {
-    /// Least number of conversations to simulate.
+    /// Minimum number of conversations to simulate.
     #[arg(long, default_value_t = 10_000)]
     conversations: u64,
     /// First seed. Each seed is a world of 25 conversations.
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// Only the world of this seed, with all that happens.
+    /// Runs only the world of this seed, and prints all its events.
     #[arg(long, conflicts_with_all = ["conversations", "first"])]
     seed: Option<u64>,
-    /// Worlds at a time.
+    /// Number of parallel worlds.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=256))]
     jobs: u64,
     /// Plants a bug, and ends when it is found.
@@ -48,7 +48,8 @@ struct Args {
     /// Checks the simulation itself: plants each bug until it is found, and runs seeds twice.
     #[arg(long, conflicts_with_all = ["seed", "bug"])]
     check: bool,
-    /// Runs the worlds whose seeds are read, and tells of each in one line. The number chooses a core.
+    /// Runs the worlds whose seeds are read from standard input, and prints the result of each on
+    /// one line. The number selects a core.
     #[arg(long, hide = true, conflicts_with_all = ["seed", "check"])]
     serve: Option<usize>,
 }

@@ -1,6 +1,5 @@
-//! Many worlds, each in a process of its own, for only a whole process follows from one seed: a copy of one that has
-//! made what all of them need. Not for
-//! what happens in a world.
+//! Many worlds, each in a process of its own, as only a whole process can depend on one seed: a
+//! copy of a process that has prepared the data of all worlds. Not for the events of a world.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
@@ -17,13 +16,13 @@ use crate::world::{self, Outcome};
 use crate::{Args, determinism};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
-/// Seeds that are run twice by a check.
+/// Number of seeds that a check runs twice.
 const RUN_TWICE: u64 = 40;
-/// Failing seeds that are shown.
+/// Maximum number of failing seeds that are shown.
 const MOST_SHOWN: usize = 20;
 
-/// Runs each world whose seed is read in a copy of this process, and tells of it in one line. What all worlds need is made
-/// before.
+/// Runs each world whose seed is read in a copy of this process, and prints its result on one line.
+/// Data that all worlds need is prepared before.
 pub(crate) fn serve(job: usize, bug: Option<Bug>) -> ExitCode {
     world::prepare(job);
     for seed in std::io::stdin().lines().map_while(Result::ok) {
@@ -51,7 +50,7 @@ struct Totals {
     counts: [(&'static str, u64); Counts::ROWS],
     seconds: u64,
     failing: Vec<(u64, Vec<String>)>,
-    /// When progress was shown last.
+    /// Time of the last progress message.
     shown: Instant,
 }
 
@@ -92,7 +91,7 @@ fn worlds(args: &Args) -> (Totals, Duration) {
     let next = AtomicU64::new(args.first);
     let begun = Instant::now();
     let totals = Mutex::new(Totals::new(begun));
-    let locked = || totals.lock().expect("nothing panics while it holds them");
+    let locked = || totals.lock().expect("no panic while they are locked");
     std::thread::scope(|scope| {
         let next = &next;
         let locked = &locked;
@@ -120,7 +119,7 @@ fn worlds(args: &Args) -> (Totals, Duration) {
             });
         }
     });
-    (totals.into_inner().expect("nothing panics while it holds them"), begun.elapsed())
+    (totals.into_inner().expect("no panic while they are locked"), begun.elapsed())
 }
 
 /// A process that runs worlds, each in a copy of it.
@@ -131,7 +130,7 @@ struct WorldServer {
 
 impl WorldServer {
     fn start(args: &Args, job: u64) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
         command.args(["--serve", &job.to_string()]);
         if let Some(bug) = args.bug {
             let bug = bug.to_possible_value().expect("each bug has a name");
@@ -152,7 +151,7 @@ impl WorldServer {
     }
 }
 
-/// It ends when it gets no more seeds.
+/// The process ends when it gets no more seeds.
 impl Drop for WorldServer {
     fn drop(&mut self) {
         drop(self.child.stdin.take());

@@ -1,5 +1,5 @@
-//! A language model and a tool that follow from the words of a message: slow, failing and silent by
-//! the seed. Not for judging what comes of them.
+//! A language model and a tool that obey the text of a message; slow, failing or silent by the
+//! seed. Not for checking the results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::judge::{Judge, Message};
 use crate::life::Life;
 
-/// Longest wait for a service, as of real providers.
+/// Timeout of a service, as of real providers.
 pub(crate) const PROVIDER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A model behind one instance.
@@ -26,7 +26,7 @@ pub(crate) struct Model {
     pub(crate) instance: usize,
 }
 
-/// What the model does next.
+/// The next step of the model.
 #[derive(Clone, Copy)]
 enum Step {
     Delta,
@@ -44,7 +44,7 @@ impl Llm for Model {
             .filter(|message| message.role == Role::User)
             .filter_map(|message| Message::in_text(&message.content))
             .collect();
-        let message = *said.last().expect("a prompt ends with what was said");
+        let message = *said.last().expect("a prompt ends with a message");
         let results = prompt.messages.iter().rev().take_while(|m| m.role != Role::User);
         let results = results.filter(|message| message.role == Role::Tool).count();
         let running = self.judge.model_begins(self.instance, message, &said, results);
@@ -64,14 +64,14 @@ impl Llm for Model {
                         name: "mark".into(),
                         arguments: json!({ "message": message.text(), "nth": nth }).to_string(),
                     })),
-                    // Two that are refused in a row make a dialogue forget what it remembers.
+                    // Two consecutive refusals would make a dialogue forget its memory.
                     Step::Fail if !message.is_of_application() => {
                         Err(ProviderError::new("scripted", ProviderErrorKind::Unavailable))
                     }
                     Step::Fail => {
                         Err(ProviderError::new("scripted", ProviderErrorKind::BadRequest))
                     }
-                    // Nothing else ends other turns: real providers have a deadline.
+                    // No other limit ends these turns: real providers have a deadline.
                     Step::Hang if !message.is_of_application() => {
                         sleep(PROVIDER_TIMEOUT).await;
                         Err(ProviderError::new("scripted", ProviderErrorKind::Timeout))
@@ -89,7 +89,7 @@ impl Llm for Model {
     }
 }
 
-/// Follows from the message, what was called already, and the seed.
+/// Depends on the message, on its calls so far, and on the seed.
 fn steps(judge: &Judge, message: Message, results: usize, tools: usize) -> Vec<Step> {
     let (fails, hangs) = judge.model_fails();
     let wanted = message.calls();
@@ -106,7 +106,7 @@ fn steps(judge: &Judge, message: Message, results: usize, tools: usize) -> Vec<S
     steps
 }
 
-/// A tool that counts how often it is called for each message.
+/// A tool that counts its calls for each message.
 pub(crate) struct Marks {
     pub(crate) judge: Judge,
     pub(crate) life: Life,

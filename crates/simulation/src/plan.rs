@@ -1,50 +1,49 @@
-//! What the seed of a world says: its size, its faults, and the bug that may be planted. Not for
-//! doing any of it.
+//! The plan of a world by its seed: its size, its faults, and a planted bug, if any. Not for carrying it out.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::redis::Link;
 
-/// Defect that is planted to see that it is found.
+/// A defect that is planted to check that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Bug {
     /// The store does not refuse a turn whose lock was overtaken.
     LostFence,
-    /// A turn that was said to be stored is lost at times.
+    /// A turn that was reported as stored is sometimes lost.
     MissingSync,
-    /// An event is published twice at times.
+    /// An event is sometimes published twice.
     DoubledEvent,
-    /// As many requests run as are asked.
+    /// The number of concurrent requests is not limited.
     UnboundedLane,
-    /// A request goes on though its client has left.
+    /// A request continues although its client has disconnected.
     SwallowedCancel,
-    /// The store takes a text session in place of any copy.
+    /// The store replaces any copy of a text session.
     BlindStore,
 }
 
-/// Fault of an instance, or of what instances share.
+/// A fault of an instance, or of a shared service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// An instance is killed, and started later.
     Kill,
-    /// An instance stops by itself, and is started again.
+    /// An instance stops gracefully, and is started again.
     Stop,
-    /// The clock of all jumps.
+    /// The clock of all instances jumps.
     Clock,
     /// The store fails for a while.
     Store,
     /// An instance loses Redis for a while.
     Link(Link),
-    /// Redis starts anew.
+    /// Redis restarts.
     Redis {
         /// Without its data.
         forgets: bool,
     },
 }
 
-/// All faults, as often as they come: first those of every world, then those of Redis, and last its
-/// loss of data.
+/// All faults, as often as they occur: first those of every world, then those of Redis, and last
+/// its loss of data.
 const FAULTS: [Fault; 16] = [
     Fault::Kill,
     Fault::Kill,
@@ -64,19 +63,19 @@ const FAULTS: [Fault; 16] = [
     Fault::Redis { forgets: true },
 ];
 
-/// World of one seed.
+/// The world of one seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) bug: Option<Bug>,
     pub(crate) instances: usize,
-    /// Longest time between two faults.
+    /// Maximum time between two faults.
     pub(crate) fault_every: Duration,
-    /// Redis, or the links to it, fail, too.
+    /// Redis, or links to it, also fail.
     pub(crate) redis_fails: bool,
-    /// Redis loses its data, too.
+    /// Redis also loses its data.
     pub(crate) redis_forgets: bool,
-    /// How often in a thousand the model fails, and how often it falls silent.
+    /// Failures of the model per thousand calls, and calls without a response per thousand.
     pub(crate) model_fails: u32,
     pub(crate) model_hangs: u32,
 }
@@ -98,7 +97,7 @@ impl Plan {
         }
     }
 
-    /// Faults that come in this world.
+    /// The faults of this world.
     pub(crate) fn faults(&self) -> &'static [Fault] {
         match (self.redis_fails, self.redis_forgets) {
             (false, _) => &FAULTS[..10],
@@ -108,7 +107,7 @@ impl Plan {
     }
 }
 
-/// Conversations in a world: with applications, text clients and devices.
+/// Number of conversations in a world: with applications, text clients and devices.
 pub(crate) const CONVERSATIONS: usize = APPLICATIONS + TEXTS + DEVICES;
 pub(crate) const APPLICATIONS: usize = 14;
 pub(crate) const TEXTS: usize = 8;

@@ -1,5 +1,5 @@
-//! A Redis in memory: the commands that the server uses, over byte streams without a network, each
-//! instance with a link of its own that may be cut or fall silent. Not for any other program.
+//! A Redis in memory: the commands that the server uses, over byte streams without a network. The
+//! link of each instance can be cut or silenced. Not for other programs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,18 +24,18 @@ const STREAM: usize = 64 << 10;
 pub(crate) enum Link {
     /// It works.
     Up,
-    /// Connections end, and no new one can be made.
+    /// Connections end, and no new ones can be opened.
     Cut,
-    /// Connections stay, and nothing arrives.
+    /// Connections stay open, but nothing arrives.
     Silent,
 }
 
-/// What goes wrong now and then while the faults last.
+/// Occasional faults while faults last.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mischief {
-    /// How often in a thousand an answer is lost with its connection, though the command was done.
+    /// Per thousand: responses that are lost with their connection, although the command was executed.
     pub(crate) lost_answers: u32,
-    /// How often in a thousand a message to subscribers comes twice.
+    /// Per thousand: messages to subscribers that are sent twice.
     pub(crate) doubled: u32,
 }
 
@@ -47,7 +47,7 @@ struct Inner {
     data: Mutex<Data>,
     mischief: Mutex<Mischief>,
     dice: Mutex<fastrand::Rng>,
-    /// Counts how often Redis was started anew: connections of before end.
+    /// Number of restarts: earlier connections end.
     era: watch::Sender<u64>,
     subscribers: Mutex<BTreeMap<u64, Subscriber>>,
 }
@@ -58,7 +58,7 @@ struct Subscriber {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nothing panics while it holds it")
+    mutex.lock().expect("no panic while it is locked")
 }
 
 impl Redis {
@@ -72,12 +72,12 @@ impl Redis {
         }))
     }
 
-    /// Says what goes wrong from now on.
+    /// Sets the faults from now on.
     pub(crate) fn set_mischief(&self, mischief: Mischief) {
         *locked(&self.0.mischief) = mischief;
     }
 
-    /// Ends and starts it anew, with its data or without.
+    /// Restarts Redis, with its data or without.
     pub(crate) fn restart(&self, forgets: bool) {
         if forgets {
             *locked(&self.0.data) = Data::default();
@@ -85,12 +85,12 @@ impl Redis {
         self.0.era.send_modify(|era| *era += 1);
     }
 
-    /// Names of the locks that are held.
+    /// Names of the held locks.
     pub(crate) fn held_locks(&self) -> Vec<String> {
         locked(&self.0.data).keys_with(":lock:")
     }
 
-    /// Returns how an instance opens its streams over this link.
+    /// Returns a function that opens the streams of an instance over this link.
     pub(crate) fn streams(&self, link: watch::Receiver<Link>) -> OpenStream {
         let redis = self.clone();
         Arc::new(move || {
@@ -116,7 +116,7 @@ impl Redis {
         Duration::from_micros(locked(&self.0.dice).u64(50..2_000))
     }
 
-    /// Serves one connection until it ends, its link is cut, or Redis starts anew.
+    /// Serves one connection until it ends, its link is cut, or Redis restarts.
     async fn serve(self, stream: DuplexStream, mut link: watch::Receiver<Link>) {
         static CONNECTIONS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = CONNECTIONS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Redis {
         locked(&self.0.subscribers).remove(&number);
     }
 
-    /// Carries out commands in order.
+    /// Executes commands in order.
     async fn read(
         &self,
         mut reader: ReadHalf<DuplexStream>,
@@ -204,7 +204,7 @@ impl Redis {
             let words = ["message", channel, text];
             let message = || Reply::Array(words.map(Reply::bulk).to_vec());
             reached += 1;
-            // Whoever has just left is not reached.
+            // A subscriber that has just disconnected is not reached.
             subscriber.out.send(message()).unwrap_or_default();
             if self.throws(|mischief| mischief.doubled) {
                 subscriber.out.send(message()).unwrap_or_default();
@@ -214,7 +214,7 @@ impl Redis {
     }
 }
 
-/// Writes replies as long as the link carries them.
+/// Writes replies while the link works.
 async fn write(
     mut writer: WriteHalf<DuplexStream>,
     mut replies: mpsc::UnboundedReceiver<Reply>,

@@ -1,5 +1,5 @@
-//! Voices, a recogniser and a synthesiser that know people by their pitch: whoever is heard, or spoken
-//! to, can be told from the sound alone. Not for what comes of it.
+//! Voices, a recogniser and a synthesiser that identify people by pitch: the speaker, or the
+//! listener of an answer, can be determined from the sound alone. Not for checking the results.
 
 use std::f32::consts::TAU;
 use std::sync::{Arc, OnceLock};
@@ -21,14 +21,14 @@ use crate::model::PROVIDER_TIMEOUT;
 use crate::plan::DEVICES;
 
 const RATE_HZ: u32 = 16_000;
-/// Samples of a packet of 60 ms.
+/// Number of samples in a packet of 60 ms.
 const PACKET: usize = 960;
 /// Pitches of people, and of answers to them.
 const VOICES: [f32; DEVICES] = [150.0, 190.0, 230.0];
 const ANSWERS: [f32; DEVICES] = [400.0, 520.0, 640.0];
-/// Pitch of what is said to anybody: apologies.
+/// Pitch of sentences for any listener: apologies.
 const ANYBODY: f32 = 1_000.0;
-/// Most that may be heard of other pitches, as a part of all.
+/// Maximum share of other pitches in a sound.
 const MOST_OF_OTHERS: f32 = 0.1;
 
 /// Packets of a person's voice, 720 ms long, or of silence.
@@ -37,7 +37,7 @@ pub(crate) fn packets(device: Option<usize>) -> &'static [Bytes] {
     PACKETS[device.unwrap_or(DEVICES)].get_or_init(|| encoded(device))
 }
 
-/// Encodes all of them, so that nobody waits for it later.
+/// Encodes all of them in advance.
 pub(crate) fn encode_all() {
     for device in (0..DEVICES).map(Some).chain([None]) {
         packets(device);
@@ -58,8 +58,8 @@ fn encoded(device: Option<usize>) -> Vec<Bytes> {
     packets.map(|packet| packet.expect("60 ms are a legal frame")).collect()
 }
 
-/// How much of a pitch is in a sound. Its pieces begin anew with each sentence and packet: each is
-/// measured alone.
+/// Power of a pitch in a sound. Its phase restarts with each sentence and packet, so each packet is
+/// measured separately.
 fn power(sound: &[i16], pitch: f32) -> f32 {
     sound.chunks(PACKET).map(|packet| power_of_packet(packet, pitch)).sum()
 }
@@ -75,14 +75,14 @@ fn power_of_packet(sound: &[i16], pitch: f32) -> f32 {
     last * last + before * before - turn * last * before
 }
 
-/// Which of these pitches is loudest, if any can be heard.
+/// The loudest of these pitches, if any is audible.
 fn loudest(sound: &[i16], pitches: &[f32]) -> Option<usize> {
     let powers = pitches.iter().map(|pitch| power(sound, *pitch));
     let (place, most) = powers.enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     (most > 1.0).then_some(place)
 }
 
-/// What a device hears of an answer.
+/// The sound of an answer at a device.
 pub(crate) struct Listener {
     decoder: Decoder,
     sound: Vec<i16>,
@@ -94,12 +94,12 @@ impl Listener {
         Self { decoder, sound: Vec::new() }
     }
 
-    /// Hears a packet. Returns false if it is no Opus.
+    /// Processes a packet. Returns false if it is not valid Opus.
     pub(crate) fn hears(&mut self, packet: &[u8]) -> bool {
         self.decoder.decode(packet, &mut self.sound).is_ok()
     }
 
-    /// Whether all that was heard is for this device, or for anybody.
+    /// Whether the whole sound is for this device or for any listener.
     pub(crate) fn is_for(&self, device: usize) -> bool {
         let powers = ANSWERS.map(|pitch| power(&self.sound, pitch));
         let own = powers[device] + power(&self.sound, ANYBODY);
@@ -108,7 +108,7 @@ impl Listener {
     }
 }
 
-/// What becomes of a request to a service.
+/// Outcome of a request to a service.
 async fn fails(judge: &Judge) -> Result<(), ProviderError> {
     let (fails, hangs) = judge.model_fails();
     match judge.throw(0, 1_000) as u32 {
@@ -200,5 +200,5 @@ impl Tts for Synthesiser {
     }
 }
 
-/// Time of a packet.
+/// Duration of a packet.
 pub(crate) const PACKET_TIME: Duration = Duration::from_millis(60);

@@ -1,5 +1,5 @@
-//! The store as an instance sees it: the real one, behind a network that delays, loses what was asked
-//! and loses answers. Not for what is stored.
+//! The store as an instance sees it: the real one, behind a network that delays and loses requests
+//! and responses. Not for its content.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -21,29 +21,29 @@ use crate::determinism::at_this_date;
 use crate::life::Life;
 use crate::plan::Bug;
 
-/// Longest that a call to a store that does not answer takes, as of the real one.
+/// Time limit of a call to a store that does not respond, as of the real one.
 const GIVES_UP_AFTER: Duration = Duration::from_secs(4);
 
-/// What goes wrong with the store.
+/// Faults of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Weather {
-    /// It answers.
+    /// It works.
     #[default]
     Fair,
     /// One call in ten fails or takes long.
     Shaky,
     /// It cannot be reached.
     Down,
-    /// It writes, and its answers do not arrive.
+    /// It writes, but its responses are lost.
     Deaf,
-    /// It has no room to write; reading works.
+    /// It has no space for writes; reads work.
     Full,
 }
 
-/// The database, which all instances share.
+/// The database, shared by all instances.
 pub(crate) struct Database {
     pub(crate) store: SqlStore,
-    /// Its own, for its clock is not virtual; its thread does what the store leaves for later.
+    /// A separate runtime, as its clock is not virtual; its thread runs the deferred work of the store.
     runtime: Runtime,
     weather: Mutex<Weather>,
     dice: Mutex<fastrand::Rng>,
@@ -54,8 +54,8 @@ impl Database {
     pub(crate) fn new(dice: fastrand::Rng, bug: Option<Bug>) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_time().build().expect("a runtime");
-        // Its thread opens the one connection. If callers did, chance would decide which of them draws the keys
-        // of its maps.
+        // The thread of the runtime opens the one connection. If callers did, chance would decide
+        // which of them draws the keys of its maps.
         let opening = runtime.spawn(async {
             let store = SqlStore::at("sqlite::memory:").expect("a store in memory");
             store.bring_up_to_date().await.expect("tables in memory");
@@ -66,24 +66,24 @@ impl Database {
     }
 
     pub(crate) fn set_weather(&self, weather: Weather) {
-        *self.weather.lock().expect("nothing panics while it holds it") = weather;
+        *self.weather.lock().expect("no panic while it is locked") = weather;
     }
 
-    /// Waits for this without letting virtual time pass: what the database does is done at once.
+    /// Waits without advancing virtual time: work of the database is instantaneous.
     pub(crate) fn at_once<T>(&self, work: impl Future<Output = T>) -> T {
         at_this_date(|| {
             let _entered = self.runtime.enter();
-            // The budget of the task that waits is the other runtime's: it would never be renewed.
+            // The task budget of the other runtime would never be renewed.
             futures_executor::block_on(unconstrained(work))
         })
     }
 
     fn throw(&self, from: u64, to: u64) -> u64 {
-        self.dice.lock().expect("nothing panics while it holds it").u64(from..to)
+        self.dice.lock().expect("no panic while it is locked").u64(from..to)
     }
 
     fn meets(&self, writes: bool) -> Fate {
-        let weather = *self.weather.lock().expect("nothing panics while it holds it");
+        let weather = *self.weather.lock().expect("no panic while it is locked");
         match weather {
             Weather::Down => Fate::Lost,
             Weather::Deaf => Fate::Unanswered,
@@ -100,15 +100,15 @@ impl Database {
     }
 }
 
-/// What becomes of a call.
+/// Fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Done,
     Slow,
     Refused,
-    /// It never arrives.
+    /// The request is lost.
     Lost,
-    /// It is done, and the answer does not arrive.
+    /// It is executed, but the response is lost.
     Unanswered,
 }
 
@@ -134,7 +134,7 @@ impl RemoteStore {
                 }
                 Fate::Refused => Err(BoxError::from("disk full")),
                 Fate::Unanswered => {
-                    // It was done, whatever comes of it.
+                    // It is executed, whatever the caller receives.
                     drop(self.database.at_once(work));
                     sleep(GIVES_UP_AFTER).await;
                     Err(BoxError::from("the store does not answer"))
@@ -154,7 +154,7 @@ impl RemoteStore {
         &self.database.store
     }
 
-    /// A lost fence: the number is as great as that of whoever has overtaken the lock.
+    /// The bug `LostFence`: uses the fence of the holder that has overtaken the lock.
     fn fence(&self, fence: i64) -> i64 {
         if self.database.bug != Some(Bug::LostFence) {
             return fence;
@@ -255,11 +255,11 @@ impl ChatStore for RemoteStore {
     async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError> {
         let mut turn = KeptTurn { fence: self.fence(turn.fence), ..turn.clone() };
         if self.database.bug == Some(Bug::LostFence) {
-            // Nor does it notice that the session has changed.
+            // It does not notice either that the session has changed.
             let last = self.database.at_once(self.store().messages(&turn.session_id, None, 1))?;
             turn.after = last.last().map_or(0, |kept| kept.number);
         }
-        // A missing sync: what was just written is lost with the machine that said it was kept.
+        // The bug `MissingSync`: an acknowledged write is lost.
         if self.database.bug == Some(Bug::MissingSync) && self.database.throw(0, 100) == 0 {
             return self.call(true, async { Ok(StoreOutcome::Kept) }).await;
         }

@@ -1,5 +1,5 @@
-//! The text clients: each talks to its session over a socket of the real actor, leaves, cancels, and
-//! comes back to another instance. Not for what comes of it.
+//! Text clients: each uses its session over a socket of the real actor, disconnects, cancels, and
+//! resumes at another instance. Not for checking the results.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,23 +15,23 @@ use crate::clients::{Clients, ENDS_WITHIN};
 use crate::connection::{Connection, Lost};
 use crate::judge::Message;
 
-/// How often a client that waits for another looks whether it may begin.
+/// Interval at which a client that waits for another polls whether it may start.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
-/// The session of a conversation, which its clients share.
+/// The session of a conversation, shared by its clients.
 #[derive(Default)]
 pub(crate) struct Shared {
     id: Option<String>,
-    /// A turn is stored in it: from now on it is there, whatever fails.
+    /// A turn is stored in it: from now on it must exist.
     is_stored: bool,
-    /// The client that made it has nothing more to say.
+    /// The client that created it has finished.
     is_over: bool,
 }
 
-/// All conversations' sessions are shared by their clients and the judge of the end.
+/// The sessions of all conversations are shared by their clients and the final check.
 pub(crate) type Session = Rc<RefCell<Shared>>;
 
-/// What an impatient client does.
+/// Actions of an impatient client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Impatience {
     Stays,
@@ -48,7 +48,7 @@ pub(crate) struct TextClient {
     streams: bool,
 }
 
-/// Holds a whole conversation: one or two clients.
+/// Runs a whole conversation: one or two clients.
 pub(crate) async fn converse(clients: Clients, conversation: u16, session: Session) {
     let first = talk(clients.clone(), conversation, 0, Rc::clone(&session));
     if clients.judge.throw(0, 3) > 0 {
@@ -83,13 +83,13 @@ async fn talk(clients: Clients, conversation: u16, client: u16, session: Session
     }
 }
 
-/// Whether an error tells of a service or a tool that failed.
+/// Whether an error reports a failed service or tool.
 fn is_apology(error: &Value) -> bool {
     let code = error["code"].as_str().unwrap_or_default();
     matches!(code, "LLM_ERROR" | "TIMEOUT" | "INTERNAL_ERROR") || code.starts_with("TOOL_")
 }
 
-/// Returns the id of a session that is stored.
+/// The id of a stored session.
 pub(crate) fn stored_id(session: &Session) -> Option<String> {
     let session = session.borrow();
     session.id.clone().filter(|_| session.is_stored)
@@ -100,7 +100,7 @@ impl TextClient {
         Self { clients, session, connection: None, streams: false }
     }
 
-    /// Says something, once. Returns true if it was answered and stored.
+    /// Sends a message once. Returns true if it was answered and stored.
     pub(crate) async fn say(&mut self, message: Message) -> bool {
         let judge = self.clients.judge.clone();
         let Some(connection) = self.connected(message).await else { return false };
@@ -122,7 +122,7 @@ impl TextClient {
                     judge.left(message);
                     if impatience == Impatience::Leaves {
                         self.connection = None;
-                        judge.unknown(message, "its client has left");
+                        judge.unknown(message, "its client has disconnected");
                         return false;
                     }
                     if let Some(connection) = &self.connection {
@@ -142,7 +142,7 @@ impl TextClient {
         }
     }
 
-    /// Returns its connection; nothing if there is none after many attempts.
+    /// Its connection; `None` after many failed attempts.
     async fn connected(&mut self, message: Message) -> Option<&Connection> {
         let clients = self.clients.clone();
         if self.connection.is_none() {
@@ -151,7 +151,7 @@ impl TextClient {
         self.connection.as_ref()
     }
 
-    /// Takes a message of the server. Returns whether the answer is stored if it ends the turn.
+    /// Processes a message of the server. If it ends the turn, returns whether the answer is stored.
     fn told(&self, message: Message, told: &Value, streamed: &mut String) -> Option<bool> {
         let judge = &self.clients.judge;
         let content = told["content"].as_str().unwrap_or_default();
@@ -160,7 +160,7 @@ impl TextClient {
             "status" if told["status"] == "connected" => {
                 let mut session = self.session.borrow_mut();
                 if session.is_stored {
-                    judge.wrong(format!("{message} came to another session: {told}"));
+                    judge.wrong(format!("{message} is in another session: {told}"));
                 }
                 session.id = told["data"]["session_id"].as_str().map(str::to_owned);
             }
@@ -193,19 +193,19 @@ impl TextClient {
         None
     }
 
-    /// The next message of the server; nothing if the connection is lost.
+    /// The next message of the server; `None` if the connection is lost.
     async fn next(&mut self) -> Option<Value> {
         let connection = self.connection.as_mut()?;
         match connection.next(Instant::now() + ENDS_WITHIN).await {
             Ok(Some(Received::Text(message))) => return Some(message),
-            Ok(_) => self.clients.judge.wrong("a text client is told nothing"),
+            Ok(_) => self.clients.judge.wrong("a text client receives an unknown message"),
             Err(Lost) => {}
         }
         self.connection = None;
         None
     }
 
-    /// Connects to an instance, and goes on in the session. Returns whether it is there.
+    /// Connects to an instance and resumes the session. Returns whether it exists.
     async fn connect(&mut self) -> bool {
         let (number, instance) = self.clients.fleet.pick().await;
         let slot = Slots::new(1, 1).take(None).ok();
@@ -232,7 +232,7 @@ impl TextClient {
         match (told["status"].as_str(), told["code"].as_str()) {
             (Some("connected"), _) if told["data"]["session_id"] == wanted.as_str() => return true,
             (_, Some("SESSION_ERROR")) => {
-                // What was never stored is gone with its instance.
+                // A session that was never stored is gone with its instance.
                 let mut session = self.session.borrow_mut();
                 if session.is_stored {
                     judge.wrong(format!("the session {wanted} is lost: {told}"));

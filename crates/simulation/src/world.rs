@@ -1,5 +1,5 @@
-//! One world from beginning to end: its instances, faults and conversations, and what is judged when
-//! all is calm again. Not for many worlds.
+//! One world from start to end: its instances, faults and conversations, and the checks once all
+//! faults have ended. Not for many worlds.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::store::Database;
 use crate::texts::{self, Session, TextClient};
 use crate::{determinism, speech};
 
-/// Longest time of a world, in virtual time.
+/// Time limit of a world, in virtual time.
 const WORLD_ENDS_WITHIN: Duration = Duration::from_secs(4 * 3_600);
-/// How long all is calm before the end is judged: longer than any lease, and than two sweeps.
+/// Time without faults before the final check: longer than any lease, and than two sweeps.
 const CALM: Duration = Duration::from_secs(40);
 
-/// What came of a world.
+/// Outcome of a world.
 pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     pub(crate) trace: u64,
@@ -36,7 +36,8 @@ pub(crate) struct Outcome {
     pub(crate) lasted: Duration,
 }
 
-/// Makes what all worlds need. What it draws by chance is the same in each process. The number chooses a core.
+/// Prepares the data that all worlds need. Its random parts are the same in each process. The
+/// number selects a core.
 pub(crate) fn prepare(job: usize) {
     determinism::stay_on_a_core(job);
     determinism::seed(0);
@@ -44,7 +45,7 @@ pub(crate) fn prepare(job: usize) {
     speech::encode_all();
 }
 
-/// Runs a world, in virtual time. Once in a process, which is prepared: see `determinism`.
+/// Runs a world in virtual time. Only once per process, which must be prepared: see `determinism`.
 pub(crate) fn run(plan: &Plan, shows: bool) -> Outcome {
     determinism::seed(plan.seed);
     // The sockets of text clients and devices are actors.
@@ -81,9 +82,9 @@ async fn live(plan: &Plan, around: &Surroundings) {
     everybody.talk(&over).await;
     calm.cancel();
     if let Err(error) = trouble.await {
-        judge.wrong(format!("the faults ended: {error}"));
+        judge.wrong(format!("the fault injection failed: {error}"));
     }
-    judge.note("all is calm");
+    judge.note("all faults have ended");
     sleep(CALM).await;
     everybody.say_a_last_word().await;
     sleep(CALM).await;
@@ -94,7 +95,7 @@ async fn live(plan: &Plan, around: &Surroundings) {
     over.cancel();
 }
 
-/// All who talk: the sessions of applications and of text clients, and the devices.
+/// All clients: the sessions of applications and of text clients, and the devices.
 struct Everybody {
     clients: Clients,
     sessions: Vec<SessionId>,
@@ -111,7 +112,7 @@ impl Everybody {
         Self { clients, sessions, texts }
     }
 
-    /// Lets all talk, until they have nothing more to say.
+    /// Runs all clients until they have finished.
     async fn talk(&self, over: &CancellationToken) {
         let judge = &self.clients.judge;
         let mut talks = JoinSet::new();
@@ -144,12 +145,12 @@ impl Everybody {
         }
         while let Some(ended) = talks.join_next().await {
             if let Err(error) = ended {
-                judge.wrong(format!("a client ended: {error}"));
+                judge.wrong(format!("a client failed: {error}"));
             }
         }
     }
 
-    /// Whatever happened before: now each is answered.
+    /// Sends a last message of each client, which must be answered.
     async fn say_a_last_word(&self) {
         let clients = &self.clients;
         for (conversation, id) in (0..).zip(&self.sessions) {
@@ -169,7 +170,7 @@ impl Everybody {
     }
 }
 
-/// Whatever happened before: now a message is answered, at once.
+/// Sends a last message, which must be answered at once, whatever happened before.
 async fn last_message(clients: &Clients, conversation: u16, say: impl AsyncFn(Message) -> bool) {
     let message = Message { conversation, client: 0, number: LAST };
     let begun = Instant::now();
@@ -179,15 +180,15 @@ async fn last_message(clients: &Clients, conversation: u16, say: impl AsyncFn(Me
         answered = say(Message { number: LAST + 1, ..message }).await;
     }
     if !answered {
-        clients.judge.wrong(format!("{message} is not answered though all is calm"));
+        clients.judge.wrong(format!("{message} is not answered after all faults"));
     }
     if begun.elapsed() > LOCK_WAIT * 6 {
         let seconds = begun.elapsed().as_secs();
-        clients.judge.wrong(format!("{message} is answered after {seconds} s though all is calm"));
+        clients.judge.wrong(format!("{message} is answered after {seconds} s without faults"));
     }
 }
 
-/// Judges what is left when nothing happens any more.
+/// Checks what is left after all activity.
 async fn judge_end(around: &Surroundings, fleet: &Fleet, sessions: &[SessionId]) {
     let Surroundings { judge, database, redis, .. } = around;
     for (conversation, id) in (0..).zip(sessions) {
@@ -202,11 +203,11 @@ async fn judge_end(around: &Surroundings, fleet: &Fleet, sessions: &[SessionId])
     }
     let held = redis.held_locks();
     if !held.is_empty() {
-        judge.wrong(format!("locks are held though all is calm: {held:?}"));
+        judge.wrong(format!("locks are still held: {held:?}"));
     }
     for (number, instance) in fleet.all() {
         if timeout(Duration::from_millis(1), instance.service.tasks.drain()).await != Ok(true) {
-            judge.wrong(format!("instance {number} still answers though all is calm"));
+            judge.wrong(format!("instance {number} still answers messages"));
         }
         let connected = instance.pipeline.device_registry().connected();
         if !connected.is_empty() {
@@ -217,7 +218,7 @@ async fn judge_end(around: &Surroundings, fleet: &Fleet, sessions: &[SessionId])
 
 fn judge_text(around: &Surroundings, conversation: u16, session: &Session) {
     let Surroundings { judge, database, .. } = around;
-    // Without an answer that is stored, `last_message` has found what is wrong.
+    // If no answer is stored, `last_message` has reported the fault.
     let Some(id) = texts::stored_id(session) else { return };
     match database.at_once(database.store.load(&SessionId::new(&id))) {
         Ok(Some(stored)) => judge.stored_text(conversation, &stored.state),

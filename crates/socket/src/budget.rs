@@ -1,6 +1,6 @@
-//! Bounds the bytes of messages that were read from sockets and are not yet handled: of one
-//! connection, and of all connections of a kind. A socket that has used up its budget is not read.
-//! Not for queues, nor for the largest message.
+//! Limits the bytes of messages that were read from sockets and are not yet handled: per
+//! connection, and for all connections of a kind. A socket whose budget is used up is not read. Not
+//! for queues, nor for the size of a single message.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use hearken_base::pace::Pace;
 
-/// Estimated size of a message beside its text, in bytes.
+/// Estimated size of a message in addition to its text, in bytes.
 const MESSAGE_BYTES: usize = 64;
 
 /// Budget of all connections of a kind.
@@ -23,13 +23,14 @@ pub struct SharedBudget {
 }
 
 impl SharedBudget {
-    /// Creates a budget of `max_bytes` bytes. A connection that holds nothing may read one message
-    /// beyond it, so that nobody waits for others alone.
+    /// Creates a budget of `max_bytes` bytes. A connection that holds nothing may exceed it by one
+    /// message, so that other connections cannot block it.
     pub fn new(max_bytes: usize) -> Arc<Self> {
         Arc::new(Self { used: AtomicUsize::new(0), max_bytes, pace: Pace::of_text() })
     }
 
-    /// Counts bytes that an address has sent. Returns the time for which nothing more of it may be read.
+    /// Counts bytes that an address has sent. Returns the time to wait before more of its bytes may
+    /// be read.
     pub fn pace(&self, address: &str, bytes: usize) -> Duration {
         self.pace.take(address, bytes)
     }
@@ -44,7 +45,7 @@ struct Used {
     bytes: AtomicUsize,
     max_bytes: usize,
     all: Arc<SharedBudget>,
-    /// Reader of the socket, while it waits.
+    /// Waker of the socket's reader while it waits.
     reader: AtomicWaker,
 }
 
@@ -64,16 +65,16 @@ impl SocketBudget {
         HeldText { text, _held: Some(Held { bytes, budget: self.clone() }) }
     }
 
-    /// Reports whether the socket is not read now.
+    /// Returns true if the socket must not be read.
     pub fn is_used_up(&self) -> bool {
         let own = self.0.bytes.load(Ordering::SeqCst);
         let all = &self.0.all;
-        // Who holds nothing may read one message: the common budget never stops a client that does no harm.
-        // Decision 0046.
+        // A connection that holds nothing may read one message: other clients' use of the shared
+        // budget never blocks it. Decision 0046.
         own >= self.0.max_bytes || (own > 0 && all.used.load(Ordering::SeqCst) >= all.max_bytes)
     }
 
-    /// Is ready once the socket may be read.
+    /// Ready once the socket may be read.
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
         if !self.is_used_up() {
             return Poll::Ready(());
@@ -140,11 +141,11 @@ mod tests {
         assert_eq!(all.pace("a", second), Duration::ZERO);
         let wait = all.pace("a", second);
         assert!(wait > Duration::from_millis(990) && wait <= Duration::from_secs(1), "{wait:?}");
-        assert_eq!(all.pace("b", second), Duration::ZERO, "another address has its own");
+        assert_eq!(all.pace("b", second), Duration::ZERO, "another address has its own rate");
     }
 
     #[test]
-    fn a_connection_is_not_read_while_its_budget_or_that_of_all_is_used_up() {
+    fn a_connection_is_not_read_while_its_budget_or_the_shared_one_is_used_up() {
         let all = SharedBudget::new(3_000);
         let one = SocketBudget::new(2_000, &all);
         let other = SocketBudget::new(2_000, &all);
@@ -154,9 +155,9 @@ mod tests {
         assert!(!is_ready(&one));
         assert!(is_ready(&other));
         let others = other.hold("x".repeat(1_000));
-        assert!(!is_ready(&other), "all hold too much");
+        assert!(!is_ready(&other), "the shared budget is used up");
         drop(others);
-        assert!(is_ready(&other), "who holds nothing may read one message");
+        assert!(is_ready(&other), "a connection that holds nothing may read one message");
         drop(held);
         assert!(is_ready(&one));
         drop(more);

@@ -19,10 +19,10 @@ where
     A: Actor<Context = SocketContext<A>>,
 {
     parts: ContextParts<A>,
-    /// Bytes of the frames to be sent; bounded by the actor, which is not run while the socket
-    /// takes none.
+    /// Bytes of the frames to be sent. Bounded because the actor does not run while the socket
+    /// accepts none.
     out: BytesMut,
-    /// True once a Close frame is the last of them.
+    /// True once a Close frame was written to `out`.
     closed: bool,
 }
 
@@ -30,7 +30,7 @@ impl<A> SocketContext<A>
 where
     A: Actor<Context = SocketContext<A>>,
 {
-    /// Creates the context of an actor that is about to start, and that reads these frames.
+    /// Creates the context of an actor that is about to start and that reads these frames.
     pub(super) fn run<S>(actor: A, frames: S) -> ContextFut<A, Self>
     where
         A: StreamHandler<SocketFrame>,
@@ -62,7 +62,7 @@ where
         self.write(payload, OpCode::Pong);
     }
 
-    /// Sends a Close frame, the last of all frames, and stops the actor.
+    /// Sends a Close frame, which is always the last frame, and stops the actor.
     pub(super) fn close(&mut self, reason: Option<CloseReason>) {
         if !self.closed {
             self.closed = true;
@@ -75,7 +75,7 @@ where
         self.closed
     }
 
-    /// Takes the bytes that are to be sent now.
+    /// Takes the bytes that are due to be sent.
     pub(super) fn take(&mut self) -> Bytes {
         std::mem::take(&mut self.out).freeze()
     }

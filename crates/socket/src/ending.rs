@@ -34,7 +34,7 @@ where
 {
     /// The actor runs.
     Open(ContextFut<A, SocketContext<A>>),
-    /// We have closed, and wait for the peer's Close until this deadline.
+    /// The server has sent a Close, and waits until this deadline for the peer's.
     Closing(Pin<Box<Sleep>>),
     Over,
 }
@@ -53,7 +53,7 @@ where
     /// Polls the actor; returns false once it has stopped.
     fn run(running: &mut ContextFut<A, SocketContext<A>>, cx: &mut Context<'_>) -> bool {
         if running.alive() {
-            // `alive` shows its end.
+            // The result of the poll is not needed: `alive` reports the end.
             let _ended = Pin::new(&mut *running).poll(cx).is_ready();
         }
         running.alive()

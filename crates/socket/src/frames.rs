@@ -1,5 +1,5 @@
-//! Parses the bytes of one peer into frames, and checks each as RFC 6455 demands before its payload
-//! has come. Once we have closed, searches for the peer's Close. Not for the meaning of frames.
+//! Parses the bytes of one peer into frames, and checks each header against RFC 6455 before its
+//! payload arrives. After our Close, searches for the peer's Close. Not for the meaning of frames.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,19 +16,21 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::budget::SocketBudget;
 
-/// Most bytes in a control frame (RFC 6455, section 5.5).
+/// Maximum number of payload bytes in a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
 /// Lowest opcode of a control frame.
 const FIRST_CONTROL: u8 = 8;
 const CLOSE: u8 = 8;
-/// Most frames, and most bytes of their payloads, that a socket reads before others of its thread have their turn.
+/// Maximum number of frames, and of their payload bytes, that a socket reads before it yields to
+/// others on its thread.
 const FRAMES_IN_A_ROW: u32 = 16;
 const BYTES_IN_A_ROW: usize = 32 << 10;
-/// Most frames that a socket reads in a second, pings and pongs among them. The others wait in the connection.
+/// Maximum number of frames that a socket reads per second, including pings and pongs. Further
+/// frames stay in the connection's buffers.
 const FRAMES_PER_SECOND: u32 = 1_000;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Item of a socket's stream of frames: one frame, or the reason why there will be no more.
+/// Item of a socket's stream of frames: one frame, or the reason for which there will be no more.
 #[derive(Debug)]
 pub struct SocketFrame(pub(super) Result<Frame, Fault>);
 
@@ -69,7 +71,7 @@ pub(super) enum Kind {
 pub(super) struct Reader<S> {
     bytes: S,
     read: BytesMut,
-    /// Largest frame, in bytes.
+    /// Maximum size of a frame, in bytes.
     max_bytes: usize,
     /// Bytes of the current frame that are still to be skipped.
     skip: u64,
@@ -81,9 +83,9 @@ enum ReaderState {
     Open,
     /// A frame was invalid; the bytes after it are not parsed.
     Broken,
-    /// The peer's Close has come.
+    /// The peer's Close has arrived.
     Closed,
-    /// No more bytes come.
+    /// The stream of bytes has ended.
     Ended,
 }
 
@@ -96,7 +98,7 @@ struct Head {
 }
 
 impl Head {
-    /// Parses a header; `None` while more bytes of it have to come.
+    /// Parses a header; `None` while it is incomplete.
     fn from_bytes(read: &[u8]) -> Option<Self> {
         let &first = read.first()?;
         let &second = read.get(1)?;
@@ -204,7 +206,7 @@ where
     }
 }
 
-/// Parses the reason that the peer gives for closing.
+/// Parses the reason of a Close.
 fn reason(payload: &[u8]) -> Result<Option<CloseReason>, Fault> {
     if payload.get(2..).is_some_and(|text| std::str::from_utf8(text).is_err()) {
         return Err(Fault::NotText);
@@ -212,22 +214,24 @@ fn reason(payload: &[u8]) -> Result<Option<CloseReason>, Fault> {
     Parser::try_parse_close_payload(payload).map_err(|_| Fault::Protocol)
 }
 
-/// Stream of a reader's frames, for its actor. Waits while the budget is used up, and while frames come too fast.
+/// Stream of a reader's frames, for its actor. Waits while the budget is used up, and while frames
+/// come too fast.
 pub(super) struct Frames<S> {
     reader: Rc<RefCell<Reader<S>>>,
     budget: Option<SocketBudget>,
     pace: FramePace,
 }
 
-/// Pace of a socket's frames: a peer that sends tiny ones without a break would keep its thread for itself.
+/// Rate limit of a socket's frames: without it, a peer that sends tiny frames without a break would
+/// monopolise the thread.
 #[derive(Default)]
 struct FramePace {
-    /// Frames, and bytes of their payloads, since others had their turn.
+    /// Frames, and bytes of their payloads, since the last yield.
     in_a_row: (u32, usize),
-    /// Begin of the second that counts, and frames since.
+    /// Start of the current second, and frames since then.
     since: Option<Instant>,
     frames: u32,
-    /// End of the wait for the next frame.
+    /// Timer until the next frame may be read.
     wait: Option<Pin<Box<Sleep>>>,
 }
 

@@ -17,7 +17,7 @@ use super::{Inbound, Incoming};
 /// Largest frame, and largest joined message: small, so that inputs reach it.
 const MAX_BYTES: usize = 1_000;
 
-/// What a socket's bytes were read as.
+/// Event that a socket's bytes were read as.
 #[derive(Debug, PartialEq)]
 enum SocketEvent {
     Message(Incoming),
@@ -30,19 +30,19 @@ enum SocketEvent {
     Over(bool),
 }
 
-/// Reads what comes in these pieces, as a socket actor does.
+/// Reads these pieces as a socket actor does.
 fn read(pieces: &[&[u8]]) -> Vec<SocketEvent> {
     let bytes: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
     let reader = Rc::new(RefCell::new(Reader::new(stream::iter(bytes), MAX_BYTES)));
     let mut frames = Frames::new(Rc::clone(&reader), None);
     let mut inbound = Inbound::with_limit(MAX_BYTES);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     loop {
-        // Between frames, others have their turn.
+        // The stream yields between frames.
         let frame = std::iter::repeat_with(|| frames.next().now_or_never()).take(2);
-        let frame = frame.flatten().next().expect("nothing waits");
+        let frame = frame.flatten().next().expect("the stream never waits for more bytes");
         let Some(SocketFrame(frame)) = frame else { break };
-        told.push(match frame {
+        events.push(match frame {
             Ok(Frame::Data(data)) => {
                 SocketEvent::Message(inbound.join(data).unwrap_or_else(Incoming::Broken))
             }
@@ -51,30 +51,30 @@ fn read(pieces: &[&[u8]]) -> Vec<SocketEvent> {
             Ok(Frame::Close(reason)) => SocketEvent::Closed(reason),
             Err(fault) => SocketEvent::Message(Incoming::Broken(fault)),
         });
-        // An actor closes then; what it has read is not asked for any more.
-        if matches!(told.last(), Some(SocketEvent::Message(Incoming::Broken(_)))) {
+        // An actor closes then; the rest of its results is not used.
+        if matches!(events.last(), Some(SocketEvent::Message(Incoming::Broken(_)))) {
             break;
         }
     }
     let mut reader = reader.borrow_mut();
     if reader.is_gone() {
-        told.push(SocketEvent::Gone);
+        events.push(SocketEvent::Gone);
     }
     let over = reader.poll_over(&mut Context::from_waker(Waker::noop()));
-    told.push(SocketEvent::Over(over.is_ready()));
-    told
+    events.push(SocketEvent::Over(over.is_ready()));
+    events
 }
 
-/// Anything is read or refused, the same however it is cut, and within the limits; what was encoded
-/// is read as it was.
+/// Any bytes are read or refused, independent of how they are split, and within the limits; an
+/// encoded message is read unchanged.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if a property is broken.
 pub fn inbound_frames(bytes: &[u8]) {
     let cut = pieces(bytes);
-    let told = read(&[bytes]);
-    assert_eq!(read(&cut), told, "the cut changes nothing");
-    for one in &told {
+    let events = read(&[bytes]);
+    assert_eq!(read(&cut), events, "splitting changes nothing");
+    for one in &events {
         match one {
             SocketEvent::Message(Incoming::Text(text)) => assert!(text.len() <= MAX_BYTES),
             SocketEvent::Message(Incoming::Binary(bytes)) => assert!(bytes.len() <= MAX_BYTES),

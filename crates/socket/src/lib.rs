@@ -2,7 +2,7 @@
 //! only way in which such a socket ends. Not for the content of messages.
 //!
 //! Reading order: this file, `context` (what an actor writes to), `frames` (what it reads),
-//! `budget` (how much of it may wait), `ending` (the bytes on the wire and the closing handshake).
+//! `budget` (limit of unhandled bytes), `ending` (the bytes on the wire and the closing handshake).
 //!
 //! - Whichever side closes, both send a Close frame, ours after all that was written before it;
 //!   then the TCP connection ends. The actor itself stops at once and frees all that it holds.
@@ -25,7 +25,7 @@ use actix::{Actor, StreamHandler};
 use actix_http::ws::{CloseCode, CloseReason, HandshakeError};
 use actix_web::error::PayloadError;
 use actix_web::{HttpRequest, HttpResponse};
-// No other file knows this crate, whose maintenance has slowed down. Decision 0005.
+// The only file that uses this crate, whose maintenance has slowed down. Decision 0005.
 use actix_web_actors::ws;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
@@ -39,21 +39,22 @@ pub use self::budget::{HeldText, SharedBudget, SocketBudget};
 pub use self::context::SocketContext;
 pub use self::frames::SocketFrame;
 
-/// Largest frame, and largest message joined from fragments: firmware sends up to 65,535 bytes.
+/// Maximum size of a frame, and of a message joined from fragments: firmware sends up to 65,535
+/// bytes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Result of one incoming frame, after joining fragments and answering pings and a Close.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// A whole text message.
+    /// A complete text message.
     Text(String),
-    /// A whole binary message.
+    /// A complete binary message.
     Binary(Bytes),
     /// No message yet, but the peer is alive: a Ping, a Pong, or a fragment.
     Alive,
     /// The peer closed: its Close is answered, and the actor stops.
     Closed,
-    /// The peer broke the protocol or a limit; close with this fault.
+    /// The peer violated the protocol or a limit; close with this fault.
     Broken(Fault),
 }
 
@@ -71,12 +72,12 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// Creates one whose joined messages may have up to `max_bytes` bytes.
+    /// Creates the reassembly of messages of up to `max_bytes` bytes.
     pub fn with_limit(max_bytes: usize) -> Self {
         Self { joining: None, max_bytes }
     }
 
-    /// Accepts one frame; answers pings and a Close by itself.
+    /// Processes one frame. Answers pings and a Close by itself.
     pub fn accept<A>(
         &mut self,
         SocketFrame(frame): SocketFrame,
@@ -142,7 +143,7 @@ where
     ctx.close(Some(CloseReason { code, description: Some(row.meaning.into()) }));
 }
 
-/// Closes because both sides are done (1000), and stops the actor.
+/// Closes with code 1000 because the conversation is over, and stops the actor.
 pub fn close_normally<A>(ctx: &mut SocketContext<A>)
 where
     A: Actor<Context = SocketContext<A>>,
@@ -153,7 +154,7 @@ where
 /// Answers a WebSocket handshake and starts the actor on the socket.
 ///
 /// # Errors
-/// Fails if the request is no WebSocket handshake.
+/// Fails if the request is not a WebSocket handshake.
 pub fn upgrade<A>(
     actor: A,
     request: &HttpRequest,
@@ -169,7 +170,7 @@ where
 /// `max_bytes` bytes.
 ///
 /// # Errors
-/// Fails if the request is no WebSocket handshake.
+/// Fails if the request is not a WebSocket handshake.
 pub fn upgrade_with_limit<A>(
     actor: A,
     request: &HttpRequest,
@@ -186,7 +187,7 @@ where
 /// budget is used up.
 ///
 /// # Errors
-/// Fails if the request is no WebSocket handshake.
+/// Fails if the request is not a WebSocket handshake.
 pub fn upgrade_with_budget<A>(
     actor: A,
     request: &HttpRequest,

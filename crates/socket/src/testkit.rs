@@ -17,7 +17,7 @@ use tokio_util::codec::{Decoder as _, Encoder as _};
 
 use crate::{SocketContext, SocketFrame};
 
-/// Message from the server, and its time.
+/// Message from the server, and the time of its arrival.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Down {
     /// Time since the socket was opened.
@@ -118,7 +118,7 @@ impl MemorySocket {
         Self { up: Some(up), down, answers, epoch }
     }
 
-    /// Returns the time since it was opened.
+    /// Returns the time since the socket was opened.
     pub fn now(&self) -> Duration {
         self.epoch.elapsed()
     }
@@ -131,7 +131,7 @@ impl MemorySocket {
     /// Sends bytes that need not be a frame.
     pub fn send_bytes(&self, bytes: Bytes) {
         if let Some(up) = &self.up {
-            // A server that has closed no longer reads, which is no fault of the test.
+            // A server that has closed no longer reads; that is not an error of the test.
             up.send(Ok(bytes)).unwrap_or_default();
         }
     }
@@ -146,7 +146,7 @@ impl MemorySocket {
         self.answers.set(false);
     }
 
-    /// Drops the connection without a word, as firmware does.
+    /// Drops the connection without a Close, as firmware does.
     pub fn drop_connection(&mut self) {
         self.up = None;
     }

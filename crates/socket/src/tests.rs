@@ -1,4 +1,4 @@
-//! Ends of a socket, byte by byte and in virtual time. Not for the messages of actors.
+//! Ways in which a socket ends, byte by byte and in virtual time. Not for the messages of actors.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio_util::codec::{Decoder as _, Encoder as _};
 
 use super::{CLOSE_WITHIN, Inbound, Incoming, SocketContext, SocketFrame, attach, close};
 
-/// Tolerance for timers, which are late by some of their ticks.
+/// Tolerance for timers, which may fire some ticks late.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// Actor that echoes each message; `leave CODE` closes it with this fault, between two other
@@ -61,7 +61,7 @@ impl Peer {
 
     fn send_bytes(&self, bytes: impl AsRef<[u8]>) {
         let up = self.up.as_ref().unwrap();
-        // The echo may be gone and read no more; tests assert that afterwards.
+        // The echo may have stopped reading; tests assert that afterwards.
         up.send(Ok(Bytes::copy_from_slice(bytes.as_ref()))).ok();
     }
 
@@ -116,7 +116,7 @@ fn timed(test: impl AsyncFnOnce(Peer)) -> Duration {
 }
 
 #[test]
-fn who_closes_is_answered_with_its_own_words_behind_all_that_was_said() {
+fn a_close_is_answered_with_its_own_reason_after_all_messages() {
     let took = timed(async |mut peer| {
         peer.send(Message::Text("one".into()));
         peer.send(Message::Text("two".into()));
@@ -140,7 +140,7 @@ fn a_close_without_a_code_is_answered_by_one_without_a_code() {
 }
 
 #[test]
-fn every_fault_is_told_by_its_code_and_meaning_and_nothing_comes_after_it() {
+fn every_fault_closes_with_its_code_and_meaning_and_nothing_follows() {
     for row in &TABLE {
         let took = timed(async |mut peer| {
             peer.send(Message::Text(format!("leave {}", row.code).into()));
@@ -154,7 +154,7 @@ fn every_fault_is_told_by_its_code_and_meaning_and_nothing_comes_after_it() {
 }
 
 #[test]
-fn a_peer_that_does_not_answer_a_close_is_waited_for_so_long_only() {
+fn the_wait_for_a_peers_close_is_limited() {
     let took = timed(async |mut peer| {
         peer.send(Message::Text("leave IDLE".into()));
         peer.next().await;
@@ -165,7 +165,7 @@ fn a_peer_that_does_not_answer_a_close_is_waited_for_so_long_only() {
 }
 
 #[test]
-fn what_a_peer_floods_us_with_after_our_close_is_not_read_for_ever() {
+fn a_peer_that_floods_us_after_our_close_is_not_read_forever() {
     let took = timed(async |mut peer| {
         peer.send(Message::Text("leave REPLACED".into()));
         peer.next().await;
@@ -186,7 +186,7 @@ fn what_a_peer_floods_us_with_after_our_close_is_not_read_for_ever() {
 
 /// A frame is split at the time of our Close, and a ping and others come before the peer's Close.
 #[test]
-fn the_answer_to_our_close_is_found_among_what_was_on_its_way() {
+fn the_answer_to_our_close_is_found_behind_earlier_frames() {
     let took = timed(async |mut peer| {
         let long = encoded(Message::Binary(vec![8; 190].into()));
         peer.send(Message::Text("leave BUSY".into()));
@@ -205,7 +205,7 @@ fn the_answer_to_our_close_is_found_among_what_was_on_its_way() {
 }
 
 #[test]
-fn a_peer_that_drops_its_side_gets_no_close_and_is_not_waited_for() {
+fn a_peer_that_drops_its_side_gets_no_close_and_no_wait() {
     let took = timed(async |mut peer| {
         peer.send(Message::Text("leave IDLE".into()));
         peer.next().await;
@@ -213,18 +213,18 @@ fn a_peer_that_drops_its_side_gets_no_close_and_is_not_waited_for() {
         peer.up = None;
         assert_eq!(peer.next().await, None);
     });
-    assert_eq!(took, Duration::ZERO, "after our Close");
+    assert_eq!(took, Duration::ZERO, "dropped after our Close");
     let took = timed(async |mut peer| {
-        peer.send(Message::Text("half a word".into()));
+        peer.send(Message::Text("an unfinished text".into()));
         assert!(peer.next().await.is_some());
         peer.up = None;
         assert_eq!(peer.next().await, None);
     });
-    assert_eq!(took, Duration::ZERO, "before any");
+    assert_eq!(took, Duration::ZERO, "dropped before any Close");
 }
 
 #[test]
-fn what_breaks_the_protocol_is_told_at_once_by_the_code_of_rfc_6455() {
+fn protocol_errors_close_at_once_with_the_code_of_rfc_6455() {
     let long = [&[0x82, 0xFF][..], &65_537_u64.to_be_bytes(), &[0; 4]].concat();
     let endless = [&[0x82, 0xFF][..], &u64::MAX.to_be_bytes(), &[0; 4]].concat();
     let cases: &[(&str, Vec<u8>, u16)] = &[
@@ -233,7 +233,7 @@ fn what_breaks_the_protocol_is_told_at_once_by_the_code_of_rfc_6455() {
         ("a code below all", raw(0x88, 2, &999_u16.to_be_bytes()), 1002),
         ("a code above all", raw(0x88, 2, &5000_u16.to_be_bytes()), 1002),
         ("half a code", raw(0x88, 1, &[3]), 1002),
-        ("a reason that is no UTF-8", raw(0x88, 4, &[3, 0xE8, 0xC3, 0x28]), 1007),
+        ("a reason that is not UTF-8", raw(0x88, 4, &[3, 0xE8, 0xC3, 0x28]), 1007),
         ("a long Close", vec![0x88, 0xFE, 0, 126, 0, 0, 0, 0], 1002),
         ("half a Close", raw(0x08, 2, &[3, 0xE8]), 1002),
         ("half a ping", raw(0x09, 0, &[]), 1002),
@@ -244,7 +244,7 @@ fn what_breaks_the_protocol_is_told_at_once_by_the_code_of_rfc_6455() {
         ("the middle of no message", raw(0x00, 2, b"hi"), 1002),
         ("the end of no message", raw(0x80, 2, b"hi"), 1002),
         ("a message within another", [raw(0x01, 2, b"hi"), raw(0x81, 2, b"hi")].concat(), 1002),
-        ("text that is no UTF-8", raw(0x81, 2, &[0xC3, 0x28]), 1007),
+        ("text that is not UTF-8", raw(0x81, 2, &[0xC3, 0x28]), 1007),
         ("the same in two parts", [raw(0x01, 1, &[0xC3]), raw(0x80, 1, &[0x28])].concat(), 1007),
         ("a frame too large, before its content", long, 1009),
         ("one that never ends", endless, 1009),
@@ -286,11 +286,11 @@ fn tiny_frames_come_at_a_pace_and_others_have_their_turn_between_them() {
 }
 
 #[test]
-fn control_frames_between_parts_are_answered_and_the_parts_joined() {
+fn control_frames_between_fragments_are_answered_and_the_fragments_joined() {
     timed(async |mut peer| {
         peer.send(Message::Continuation(Item::FirstText("gr".into())));
         peer.send(Message::Ping("1".into()));
-        // A letter is split between two fragments.
+        // A character is split between two fragments.
         peer.send_bytes(raw(0x00, 1, &"ü".as_bytes()[..1]));
         peer.send(Message::Ping("2".into()));
         peer.send_bytes(raw(0x80, 2, &[&"ü".as_bytes()[1..], b"n"].concat()));
@@ -317,7 +317,7 @@ impl StreamHandler<SocketFrame> for Silent {
 }
 
 #[test]
-fn an_actor_that_stops_without_a_word_is_our_mistake_and_told_so() {
+fn an_actor_that_stops_without_a_close_reports_an_internal_error() {
     timed(async |mut peer| {
         let (up, bytes) = unbounded_channel();
         peer.down = Box::pin(attach(Silent, UnboundedReceiverStream::new(bytes)));

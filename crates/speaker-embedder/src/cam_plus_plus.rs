@@ -22,20 +22,20 @@ impl CamPlusPlus {
         Ok(Self { graph: Graph::load(file)?, features: Fbank::new() })
     }
 
-    /// Returns what is typical of the voice in this speech (16 kHz, mono), as a vector of length 1.
+    /// Returns the embedding of the voice in this speech (16 kHz, mono), a vector of length 1.
     ///
     /// # Errors
-    /// Fails if the speech is shorter than 100 ms, or the model is another one than CAM++.
+    /// Fails if the speech is shorter than 100 ms, or the model is not CAM++.
     pub fn embed(&mut self, speech: &[i16]) -> anyhow::Result<Vec<f32>> {
         let features = self.features.of(speech);
         let frames = features.len() / BANDS;
         if frames < 8 {
-            bail!("{} samples are too short to tell a voice", speech.len());
+            bail!("{} samples are too short to identify a voice", speech.len());
         }
         let mut voice = self.graph.run([1, frames, BANDS], features)?;
         let length = voice.iter().map(|value| value * value).sum::<f32>().sqrt();
         if !(length.is_finite() && length > 0.0) {
-            bail!("the model gives a vector of length {length}");
+            bail!("the model returned a vector of length {length}");
         }
         voice.iter_mut().for_each(|value| *value /= length);
         Ok(voice)

@@ -1,9 +1,11 @@
-//! Log-mel filterbank as Kaldi defines it: what CAM++ was trained on. Not for the model.
+//! Log-mel filterbank as Kaldi defines it: the input for which CAM++ was trained. Not for the
+//! model.
 //!
-//! Samples of -1 to 1. Frames of 400 (25 ms) every 160, none beyond an end; of each the mean is taken off, then
-//! high frequencies raised (pre-emphasis of 0.97), then Povey's window, then a transform of 512. 80 triangular bands,
-//! even on the mel scale 1,127 ln(1 + f / 700) from 20 Hz to 8 kHz; the logarithm of their energy, no dither. At last
-//! the mean of each band over all frames is taken off, as 3D-Speaker does. Source: `compute-fbank-feats` of Kaldi.
+//! Samples of -1 to 1. Frames of 400 samples (25 ms) every 160, none beyond the ends; for each
+//! frame: subtraction of the mean, pre-emphasis of 0.97, Povey's window, a transform of 512. 80
+//! triangular bands, evenly spaced on the mel scale 1,127 ln(1 + f / 700) from 20 Hz to 8 kHz; the
+//! logarithm of their energy, no dither. Finally the mean of each band over all frames is
+//! subtracted, as 3D-Speaker does. Source: `compute-fbank-feats` of Kaldi.
 
 use std::f32::consts::PI;
 
@@ -13,16 +15,16 @@ const RATE_HZ: f32 = 16_000.0;
 const WINDOW: usize = 400;
 const HOP: usize = 160;
 const TRANSFORM: usize = 512;
-/// Bands of the filterbank.
+/// Number of bands of the filterbank.
 pub(crate) const BANDS: usize = 80;
 const LOWEST_HZ: f32 = 20.0;
 const PRE_EMPHASIS: f32 = 0.97;
-/// Exponent of Povey's window, a Hann window that is narrower at its foot.
+/// Exponent of Povey's window, a Hann window that is narrower at its base.
 const POVEY: f32 = 0.85;
-/// Lowest energy, of samples up to 1.
+/// Minimum energy, for samples up to 1.
 const FLOOR: f32 = f32::EPSILON;
 
-/// Computes filterbanks; its buffers are used again.
+/// Computes filterbanks; its buffers are reused.
 pub(crate) struct Fbank(BandEnergies);
 
 impl Fbank {
@@ -56,12 +58,12 @@ impl Fbank {
     }
 }
 
-/// Returns the frame without its mean, and with high frequencies raised.
+/// Returns the frame without its mean, and with emphasised high frequencies.
 fn emphasised(frame: &[i16]) -> impl Iterator<Item = f32> {
     let sample = |sample: &i16| f32::from(*sample) / 32_768.0;
     let mean = frame.iter().map(sample).sum::<f32>() / frame.len() as f32;
     let centred = move |place: &i16| sample(place) - mean;
-    // The first sample stands for the one before it.
+    // The first sample is its own predecessor.
     let before = frame.first().into_iter().chain(frame).map(centred);
     frame.iter().map(centred).zip(before).map(|(sample, before)| sample - PRE_EMPHASIS * before)
 }
@@ -74,7 +76,8 @@ fn mel(hertz: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Band, and its values in frames 0, 3 and 7, as kaldi-native-fbank 1.23 computes them for `noise_and_pulses`.
+    /// Values of some bands in frames 0, 3 and 7, as kaldi-native-fbank 1.23 computes them for
+    /// `noise_and_pulses`.
     const KNOWN: [(usize, [f32; 3]); 8] = [
         (0, [1.628, 1.504, -2.618]),
         (1, [1.582, 2.582, -1.391]),
@@ -86,7 +89,7 @@ mod tests {
         (79, [1.427, 0.685, -0.934]),
     ];
 
-    /// 100 ms: noise, loud and then quiet, with a pulse each 100 samples, all off the middle.
+    /// Returns 100 ms of noise, loud and then quiet, with a pulse every 100 samples and an offset.
     fn noise_and_pulses() -> Vec<i16> {
         let mut state = 1_u32;
         let mut noise = || {
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_kaldi_computes() {
+    fn features_match_kaldi() {
         let features = Fbank::new().of(&noise_and_pulses());
         assert_eq!(features.len(), 8 * BANDS);
         for (band, known) in KNOWN {
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn how_loud_speech_is_does_not_matter() {
+    fn loudness_does_not_matter() {
         let loud = &noise_and_pulses()[..800];
         let quiet: Vec<i16> = loud.iter().map(|s| s / 4 * 2).collect();
         let louder: Vec<i16> = quiet.iter().map(|s| s * 2).collect();
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_short_speech_are_no_trouble() {
+    fn silence_and_short_speech_have_finite_features() {
         let mut fbank = Fbank::new();
         assert!(fbank.of(&[]).is_empty() && fbank.of(&[7; WINDOW - 1]).is_empty());
         assert_eq!(fbank.of(&[0; WINDOW]).len(), BANDS);

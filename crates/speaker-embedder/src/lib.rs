@@ -1,6 +1,6 @@
-//! Speaker embedder in this process: CAM++, a model that computes from the sound of speech what is typical of its
-//! voice. In Rust alone, so that a server without native engines has it too. Not for whose voice it is, nor for what
-//! follows from that.
+//! Speaker embedder in this process: CAM++, a model that computes a vector of a voice's
+//! characteristics from speech. In pure Rust, so that a server without native engines has it too.
+//! Not for identifying speakers, nor for the consequences.
 
 mod cam_plus_plus;
 mod fbank;

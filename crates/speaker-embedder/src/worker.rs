@@ -1,4 +1,5 @@
-//! The speaker embedder as the pipeline asks it: CAM++ on a thread of its own. Not for the model, nor for the thread.
+//! The speaker embedder for the pipeline: CAM++ on a separate thread. Not for the model, nor for
+//! the thread.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,25 +12,25 @@ use hearken_ports::speaker_embedder::LONGEST_VOICE;
 
 use crate::cam_plus_plus::CamPlusPlus;
 
-/// Shorter speech says too little of a voice.
+/// Minimum duration of speech: shorter speech does not identify a voice.
 const SHORTEST: Duration = Duration::from_millis(500);
 const RATE_HZ: u32 = 16_000;
-/// Longest wait for the description of a recording, on a machine that has no time for it.
+/// Maximum wait for the vector of a recording, on a busy machine.
 const RECORDING_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Speaker embedder on a thread of low priority, which ends when this is dropped.
 pub struct Worker(hearken_inference::Worker<Vec<i16>, Vec<f32>>);
 
 impl Worker {
-    /// Starts the thread, which loads CAM++ from this file and may use this share of one core, in percent. Until the
-    /// model is loaded, and where it cannot be, which is logged, nothing is computed.
+    /// Starts the thread, which loads CAM++ from this file and may use this share of one core, in
+    /// percent. Until then, and if loading fails, which is logged, no vectors are computed.
     ///
     /// # Errors
-    /// Fails if the system gives no thread.
+    /// Fails if the system refuses a thread.
     pub fn start(file: PathBuf, cpu_percent: u32) -> anyhow::Result<Self> {
         let settings = Settings {
             name: "speaker embedder",
-            without: "nobody is recognised by voice",
+            without: "no speaker is recognised",
             metric: "hearken_speaker_embedder_seconds",
             waiting: 4,
             deadline: Duration::from_secs(5),
@@ -48,7 +49,7 @@ fn is_too_short(speech: &[i16]) -> bool {
     speech.len() < pcm::samples_in(SHORTEST, RATE_HZ)
 }
 
-/// Returns the end of the speech that the model is given.
+/// Returns the end of the speech, which the model receives.
 fn last(speech: &[i16]) -> &[i16] {
     &speech[speech.len().saturating_sub(pcm::samples_in(LONGEST_VOICE, RATE_HZ))..]
 }

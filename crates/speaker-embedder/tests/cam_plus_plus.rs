@@ -1,5 +1,6 @@
-//! The real model on recorded speech computes what it does in ONNX Runtime, whose values stand here. Needs the model
-//! `cam-plus-plus` (`hearken models fetch cam-plus-plus`); skips without it.
+//! Checks that the real model on recorded speech computes the same as in ONNX Runtime, whose values
+//! are below. Needs the model `cam-plus-plus` (`hearken models fetch cam-plus-plus`); skips without
+//! it.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
@@ -16,19 +17,19 @@ const VECTORS: [(&str, [f32; 3]); 4] = [
     ("zh_trade_stalls", [-0.0882, 0.0182, 0.0832]),
     ("zh_trade_stalls_noisy", [-0.0556, 0.0682, 0.1008]),
 ];
-/// Two of these recordings, and how alike their voices are.
+/// Pairs of these recordings, and the similarity of their voices.
 const ALIKE: [(usize, usize, f32); 3] = [(0, 1, 0.607), (2, 3, 0.940), (0, 2, 0.039)];
 
 fn model() -> Option<PathBuf> {
     let file = models::fetched("cam-plus-plus");
     if file.is_none() {
-        eprintln!("skipped: the model is not there; run `hearken models fetch cam-plus-plus`");
+        eprintln!("skipped: the model is missing; run `hearken models fetch cam-plus-plus`");
     }
     file
 }
 
 #[test]
-fn it_computes_as_in_onnx_runtime() {
+fn vectors_match_onnx_runtime() {
     let Some(file) = model() else { return };
     let mut model = CamPlusPlus::load(&file).unwrap();
     let voices = VECTORS.map(|(name, known)| {
@@ -47,7 +48,7 @@ fn it_computes_as_in_onnx_runtime() {
 }
 
 #[tokio::test]
-async fn the_worker_takes_the_end_of_long_speech_and_refuses_a_word() {
+async fn the_worker_uses_the_end_of_long_speech_and_refuses_a_single_word() {
     let Some(file) = model() else { return };
     let mut model = CamPlusPlus::load(&file).unwrap();
     let worker = Worker::start(file, 100).unwrap();

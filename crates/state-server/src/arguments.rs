@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::dice::Throw;
 
-/// Longest name or id, in characters.
+/// Maximum length of a name or id, in characters.
 const MAX_NAME_CHARS: usize = 100;
 
 /// Reason that a call was refused.

@@ -8,7 +8,7 @@ use super::session_state::{Character, World};
 /// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CallOutcome {
-    /// Result for the model: what happened, and `state_changes` by the changed thing.
+    /// Result for the model: a description, and `state_changes` by the changed thing.
     pub result: Map<String, Value>,
     /// Events in the world, in order: type and details.
     pub events: Vec<(&'static str, Value)>,

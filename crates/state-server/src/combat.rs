@@ -25,7 +25,7 @@ pub(super) fn start(world: &mut World, arguments: Arguments<'_>) -> Result<CallO
         .collect();
     if fighters.len() < 2 {
         return Err(CallError::Rules(
-            "a fight needs two who stand: create characters first".into(),
+            "a fight needs two characters that can act: create them first".into(),
         ));
     }
     let mut order: Vec<(String, i64)> = Vec::new();
@@ -99,7 +99,7 @@ fn throw_d20(world: &mut World, advantage: &str) -> Result<i64, CallError> {
     }
 }
 
-/// Gives the turn to the next character that is not down. After the last, a new round begins.
+/// Gives the turn to the next character that is not down. After the last, a new round starts.
 pub(super) fn next_turn(world: &mut World) -> Result<CallOutcome, CallError> {
     let down =
         |id: &str| world.characters.get(id).is_none_or(super::session_state::Character::is_down);
@@ -108,7 +108,7 @@ pub(super) fn next_turn(world: &mut World) -> Result<CallOutcome, CallError> {
     let next = (1..=fighters)
         .map(|step| combat.turn + step)
         .find(|place| !down(&combat.order[place % fighters].0))
-        .ok_or_else(|| CallError::Rules("nobody stands any more: end the fight".into()))?;
+        .ok_or_else(|| CallError::Rules("all characters are down: end the fight".into()))?;
     if let Some(combat) = &mut world.combat {
         combat.round += u64::from(next >= fighters);
         combat.turn = next % fighters;
@@ -132,5 +132,5 @@ pub(super) fn end(world: &mut World) -> Result<CallOutcome, CallError> {
 }
 
 fn no_fight() -> CallError {
-    CallError::Rules("there is no fight: start_combat begins one".into())
+    CallError::Rules("there is no fight: start_combat starts one".into())
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most dice in one roll, and most sides of one die.
+/// Maximum number of dice in one roll, and of sides of one die.
 const MAX_DICE: u32 = 100;
 const MAX_SIDES: u32 = 1_000;
 const MAX_MODIFIER: i64 = 10_000;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_throws_the_same_and_all_sides_fall() {
+    fn the_same_seed_gives_the_same_rolls_and_all_sides_occur() {
         let throw = Throw { count: 100, sides: 6, modifier: 0 };
         let thrown = Dice::new(7).throw(throw);
         assert_eq!(thrown, Dice::new(7).throw(throw));
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_read_falls_within_its_bounds(text in "[0-9]{0,3}d[0-9]{1,4}([+-][0-9]{1,5})?", seed: u64) {
+        fn every_roll_is_within_its_bounds(text in "[0-9]{0,3}d[0-9]{1,4}([+-][0-9]{1,5})?", seed: u64) {
             if let Some(throw) = Throw::parse(&text) {
                 let thrown = Dice::new(seed).throw(throw);
                 let low = i64::from(throw.count) + throw.modifier;
@@ -124,7 +124,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_is_survived(text in ".{0,20}") {
+        fn no_text_causes_a_panic(text in ".{0,20}") {
             Throw::parse(&text);
         }
     }

@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 use super::storage::{Storage, StorageError};
 use super::{CallError, tools};
 
-/// Longest body of a request, in bytes.
+/// Maximum size of a request body, in bytes.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// Longest id of a session, and longest name, in bytes.
+/// Maximum length of a session's id, and of a name, in bytes.
 const MAX_TEXT_BYTES: usize = 200;
 
 /// Time for requests in progress at shutdown.
@@ -181,7 +181,7 @@ async fn restore(storage: web::Data<Storage>, Body(asked): Body<Restoration>) ->
     }
 }
 
-/// Runs work that may write a file on a thread where it blocks no other request.
+/// Runs work that may write a file on a separate thread, so that it blocks no other request.
 async fn off_the_loop<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, StorageError> {

@@ -8,7 +8,7 @@ use super::characters::{CallOutcome, character, hurt};
 use super::combat;
 use super::session_state::{Character, MAX_THINGS, World};
 
-/// Carries out a call of a tool. After an error, discard the world: it may be half changed.
+/// Carries out a call of a tool. After an error, discard the world: it may be partially changed.
 ///
 /// # Errors
 /// There is no such tool, its arguments are wrong, or the rules do not allow it.
@@ -59,7 +59,7 @@ fn create_character(world: &mut World, arguments: Arguments<'_>) -> Result<CallO
         id => id.to_owned(),
     };
     if world.characters.len() >= MAX_THINGS {
-        return Err(CallError::Rules("nobody more has room in this world".into()));
+        return Err(CallError::Rules("there is no room for more characters in this world".into()));
     }
     let hp_max = arguments.number("hp_max")?.unwrap_or(10);
     if hp_max < 1 {
@@ -146,7 +146,7 @@ fn open_door(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome,
 
 fn travel_to(world: &mut World, arguments: Arguments<'_>) -> Result<CallOutcome, CallError> {
     if world.combat.is_some() {
-        return Err(CallError::Rules("nobody leaves while there is a fight".into()));
+        return Err(CallError::Rules("the players cannot leave during a fight".into()));
     }
     let place = arguments.name("location")?;
     let minutes = arguments.number("minutes")?.unwrap_or(10);

@@ -8,17 +8,17 @@ use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
 
-/// Most characters, and most doors, in a world.
+/// Maximum number of characters, and of doors, in a world.
 pub(super) const MAX_THINGS: usize = 200;
 
 /// State of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct World {
-    /// Name of the session, for people.
+    /// Name of the session, for users.
     pub name: String,
     /// Place of the players.
     pub location: String,
-    /// Minutes since the game began.
+    /// Minutes since the start of the game.
     pub minutes: u64,
     /// Current fight, if there is one.
     pub combat: Option<Combat>,
@@ -35,7 +35,7 @@ pub struct World {
 pub struct Character {
     /// Id, for example `goblin_1`.
     pub id: String,
-    /// Name, for people.
+    /// Name, for users.
     pub name: String,
     /// `player`, `npc` or `monster`.
     pub kind: String,
@@ -43,7 +43,7 @@ pub struct Character {
     pub hp: i64,
     /// Hit points when unhurt.
     pub hp_max: i64,
-    /// Smallest attack total that hits the character.
+    /// Minimum attack total that hits the character.
     pub armor_class: i64,
     /// Bonus of the character's attacks.
     pub attack_bonus: i64,
@@ -107,7 +107,7 @@ impl World {
         format!("day {day}, {:02}:{:02}", minute / 60, minute % 60)
     }
 
-    /// Returns the fight for clients, also if there is none.
+    /// Returns the fight for clients, even if there is none.
     pub fn combat_shown(&self) -> Value {
         let Some(combat) = &self.combat else {
             return json!({ "active": false, "round": 0, "current_turn": null, "order": [] });

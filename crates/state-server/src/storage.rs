@@ -16,10 +16,10 @@ use super::characters::CallOutcome;
 use super::rules;
 use super::session_state::World;
 
-/// Earlier versions of a session that can be restored.
+/// Number of earlier versions of a session that can be restored.
 pub const PAST_VERSIONS: usize = 100;
 
-/// Most sessions.
+/// Maximum number of sessions.
 const MAX_SESSIONS: usize = 10_000;
 
 /// Reason that a request was refused.
@@ -78,7 +78,7 @@ impl Storage {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, StoredWorld>> {
-        // A world is only ever replaced as a whole: a panic leaves none half changed.
+        // A world is only ever replaced as a whole: a panic leaves none partially changed.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,8 +124,8 @@ impl Storage {
         Ok(state)
     }
 
-    /// Calls a tool. The version goes up if something changed that a client can see. A roll of dice
-    /// alone does not change it.
+    /// Calls a tool. The version increases if something changed that a client can see. A roll of
+    /// dice alone does not change it.
     ///
     /// # Errors
     /// [`StorageError::Unknown`], [`StorageError::Conflict`] or [`StorageError::CallError`].
@@ -156,7 +156,7 @@ impl Storage {
     /// Restores a session to an earlier version. This creates a new version.
     ///
     /// # Errors
-    /// [`StorageError::Unknown`]: also if that version is not stored any more.
+    /// [`StorageError::Unknown`]: also if that version is no longer stored.
     pub fn restore(&self, session: &str, version: i64) -> Result<i64, StorageError> {
         let mut sessions = self.sessions();
         let kept = sessions.get_mut(session).ok_or_else(|| no_session(session))?;
@@ -186,8 +186,8 @@ impl Storage {
     }
 }
 
-/// Writes a file that only its owner can read: worlds tell what users did. One that an earlier
-/// process left unfinished is replaced.
+/// Writes a file that only its owner can read, because worlds reveal what users did. One that an
+/// earlier process left unfinished is replaced.
 fn write_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(file)
         && error.kind() != io::ErrorKind::NotFound

@@ -40,7 +40,7 @@ fn dungeon() -> World {
 }
 
 #[test]
-fn a_fight_goes_round_until_it_is_over() {
+fn a_fight_has_rounds_until_it_is_over() {
     let mut world = dungeon();
     let outcome = did(&mut world, "start_combat", json!({}));
     assert_eq!(kinds(&outcome), ["combat.started"]);
@@ -63,7 +63,7 @@ fn a_fight_goes_round_until_it_is_over() {
         (&json!(true), &json!(40))
     );
     assert_eq!(why_not(&world, "resolve_attack", blow), "`goblin_1` is down");
-    // Only one is not down: the turn returns to them, in a new round.
+    // Only one character is not down: the turn returns to it, in a new round.
     did(&mut world, "next_turn", json!({}));
     assert_eq!(world.combat_shown()["current_turn"], "hero");
     let outcome = did(&mut world, "end_combat", json!({}));
@@ -72,7 +72,7 @@ fn a_fight_goes_round_until_it_is_over() {
 }
 
 #[test]
-fn attacks_follow_what_fell() {
+fn attacks_follow_the_rolls() {
     let mut world = dungeon();
     let mut blow = |roll: i64| {
         did(&mut world, "update_hp", json!({ "character_id": "goblin_1", "change": 13 }));
@@ -88,7 +88,7 @@ fn attacks_follow_what_fell() {
 }
 
 #[test]
-fn who_throws_their_own_dice_is_asked_to() {
+fn players_who_roll_their_own_dice_are_asked_to_roll() {
     let mut world = dungeon();
     let player = json!({ "id": "bo", "name": "Bo", "kind": "player", "rolls_own_dice": true });
     did(&mut world, "create_character", player);
@@ -130,7 +130,7 @@ fn the_rest_of_the_world_can_be_changed_too() {
 }
 
 #[test]
-fn what_cannot_be_done_says_why() {
+fn refused_calls_have_a_reason() {
     let world = dungeon();
     for (tool, arguments, why) in [
         ("dance", json!({}), "there is no tool `dance`: GET /tools lists what there is"),
@@ -143,11 +143,11 @@ fn what_cannot_be_done_says_why() {
             json!({ "name": "B", "id": "hero" }),
             "there is a character `hero` already",
         ),
-        ("next_turn", json!({}), "there is no fight: start_combat begins one"),
+        ("next_turn", json!({}), "there is no fight: start_combat starts one"),
         (
             "start_combat",
             json!({ "participants": ["hero"] }),
-            "a fight needs two who stand: create characters first",
+            "a fight needs two characters that can act: create them first",
         ),
     ] {
         assert_eq!(why_not(&world, tool, arguments), why);
@@ -169,7 +169,7 @@ fn the_same_seed_plays_the_same_game() {
 }
 
 #[test]
-fn versions_guard_a_session_and_lead_back() {
+fn versions_guard_a_session_and_can_be_restored() {
     let storage = Storage::new(Some(1));
     assert_eq!(storage.create("s", "w"), Ok(1));
     assert_eq!(storage.create("s", "w"), Err(StorageError::Taken));
@@ -179,7 +179,7 @@ fn versions_guard_a_session_and_lead_back() {
     let goblin = || json!({ "name": "Goblin" });
     assert_eq!(call("create_character", goblin(), Some(1)), Ok(2));
     assert_eq!(call("create_character", goblin(), Some(1)), Err(StorageError::Conflict(2)));
-    // A roll of dice is no visible change, and neither is a failed call.
+    // A roll of dice is not a visible change, and neither is a failed call.
     assert_eq!(call("roll_dice", json!({ "dice": "1d6" }), Some(2)), Ok(2));
     let failed = call("open_door", json!({}), None);
     assert!(
@@ -200,7 +200,7 @@ fn versions_guard_a_session_and_lead_back() {
 }
 
 #[test]
-fn a_file_brings_the_worlds_back() {
+fn worlds_are_restored_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("worlds.json");
     let storage = Storage::in_file(Some(1), &file).unwrap();
@@ -214,7 +214,7 @@ fn a_file_brings_the_worlds_back() {
 }
 
 #[test]
-fn every_tool_that_is_offered_exists_and_has_an_open_schema() {
+fn every_offered_tool_exists_and_has_an_open_schema() {
     let list = tools::list();
     for tool in list["tools"].as_array().unwrap() {
         let name = tool["name"].as_str().unwrap();
@@ -235,7 +235,7 @@ fn jsonschema_like(schema: &Value) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn no_game_breaks_the_world(moves in prop::collection::vec(
+    fn no_sequence_of_calls_breaks_the_world(moves in prop::collection::vec(
         (0_usize..11, "[abh]{0,2}", -40_i64..40, 0_usize..3), 1..60)) {
         let list = tools::list();
         let names: Vec<&str> =

@@ -1,14 +1,14 @@
-//! Backups: every table as lines of JSON, in one consistent read while servers are running. Not for
-//! restoring one, nor for where it is stored.
+//! Backups: every table as lines of JSON, from one consistent read while servers are running. Not
+//! for restoring a backup, nor for the place it is written to.
 //!
 //! ```text
 //! {"format":"hearken-store","version":1,"schema":11,"made_at":"...","tables":["devices",...]}
-//! {"table":"devices","row":{"device_id":"...","bound":1,...}}       one line a row
-//! {"end":{"devices":1,...}}                                         rows of each table
+//! {"table":"devices","row":{"device_id":"...","bound":1,...}}       one line per row
+//! {"end":{"devices":1,...}}                                         rows per table
 //! ```
 //!
 //! Columns have the values of the database: times in milliseconds, JSON as text; bytes as base64. A
-//! backup does not depend on the kind of database: it may be restored into the other kind.
+//! backup does not depend on the kind of database: it can be restored into the other kind.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -32,10 +32,10 @@ pub(super) const VERSION: u32 = 1;
 /// Number of rows of each table.
 pub type RowCounts = BTreeMap<String, u64>;
 
-/// Function that receives a table and the number of its finished rows.
+/// Function that receives the name of a table and the number of its rows processed so far.
 pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64) + Send);
 
-/// Reason that a backup was not made or not restored.
+/// Reason why a backup was not made or not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The backup cannot be written.
@@ -92,11 +92,11 @@ pub(super) struct RowLine {
 }
 
 impl SqlStore {
-    /// Writes the whole store as of one moment, while servers read and write. Returns the number of
-    /// rows.
+    /// Writes a consistent copy of the whole store while servers read and write. Returns the number
+    /// of rows.
     ///
     /// # Errors
-    /// There is no store of this version, it fails, or the backup cannot be written.
+    /// Fails if there is no store, if it has another version, or if the store or the output fails.
     pub async fn back_up(
         &self,
         out: &mut (dyn Write + Send),
@@ -123,7 +123,7 @@ impl SqlStore {
         Ok(counts)
     }
 
-    /// Returns an error if the store's tables do not fit this program.
+    /// Returns an error unless the store has the version of this program.
     pub(super) async fn must_be_current(&self) -> Result<(), BackupError> {
         match self.version().await? {
             None => Err(BackupError::Missing),

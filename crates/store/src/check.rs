@@ -1,4 +1,4 @@
-//! Consistency check of the store. Changes nothing.
+//! Consistency check of the store. It changes nothing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use super::backup::{BackupError, Progress, RowCounts};
 use super::sql::{Dialect, SqlStore, StoreTransaction, people};
 use super::tables::{Column, Kind, TABLES, Table};
 
-/// Most faults that are listed. Further ones are counted only.
+/// Maximum number of faults that are listed. Further ones are only counted.
 const TOLD: usize = 100;
 
 /// Result of a check.
@@ -20,7 +20,7 @@ const TOLD: usize = 100;
 pub struct CheckReport {
     /// Number of rows of each table.
     pub rows: RowCounts,
-    /// Faults, a sentence each, at most 100.
+    /// Faults, one sentence each, at most 100.
     pub faults: Vec<String>,
     /// Number of further faults.
     pub untold: u64,
@@ -65,10 +65,10 @@ const NUMBERED: [(&str, &str, &str); 2] = [
 ];
 
 impl SqlStore {
-    /// Checks the whole store as of one moment, while servers are running.
+    /// Checks one consistent view of the whole store while servers are running.
     ///
     /// # Errors
-    /// There is no store of this version, or it fails.
+    /// Fails if there is no store, if it has another version, or if it fails.
     pub async fn check(&self, progress: Progress<'_>) -> Result<CheckReport, BackupError> {
         self.must_be_current().await?;
         let mut report = CheckReport::default();
@@ -121,13 +121,13 @@ async fn look_through(
     Ok(())
 }
 
-/// Checks a value. Returns the fault, if there is one.
+/// Checks a value. Returns a description of the fault, if there is one.
 fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
     let value = column.read(row).map_err(|e| format!("cannot be read: {e}"))?;
     if value.is_null() && !column.nullable {
         return Err("is empty".into());
     }
-    let no_json = |e: serde_json::Error| format!("is not the JSON that it should be: {e}");
+    let no_json = |e: serde_json::Error| format!("is not the JSON expected here: {e}");
     match (column.kind, &value) {
         (Kind::Json, Value::String(text)) if column.name == "message" => {
             serde_json::from_str::<Message>(text).map(drop).map_err(no_json)
@@ -144,15 +144,15 @@ fn look_at(table: &Table, column: &Column, row: &AnyRow) -> Result<(), String> {
         (Kind::Text, Value::String(text))
             if (table.name, column.name) == ("chat_sessions", "status") =>
         {
-            ChatStatus::from_word(text).map(drop).ok_or_else(|| format!("is no state: {text}"))
+            ChatStatus::from_word(text).map(drop).ok_or_else(|| format!("is invalid: {text}"))
         }
         (Kind::Bytes, Value::String(text)) if column.name == "voice" => {
             let voice = STANDARD.decode(text).ok().and_then(|bytes| people::voice(&bytes));
-            voice.map(drop).ok_or_else(|| "is no voice".into())
+            voice.map(drop).ok_or_else(|| "is invalid".into())
         }
         (Kind::Number, Value::Number(ms)) if column.name.ends_with("_ms") => {
             let time = ms.as_i64().map(jiff::Timestamp::from_millisecond);
-            time.filter(Result::is_ok).map(drop).ok_or_else(|| format!("is no time: {ms}"))
+            time.filter(Result::is_ok).map(drop).ok_or_else(|| format!("is not a valid time: {ms}"))
         }
         _ => Ok(()),
     }

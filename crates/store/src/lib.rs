@@ -1,5 +1,5 @@
-//! Persistent data in SQLite or PostgreSQL: the SQL behind the ports of the store, its upgrades, backup and restore. Not for
-//! the ports, nor for access control.
+//! Persistent data in SQLite or PostgreSQL: the SQL behind the ports of the store, its upgrades,
+//! backup and restore. Not for the ports, nor for access control.
 
 mod backup;
 mod check;
@@ -19,11 +19,11 @@ pub use check::CheckReport;
 pub use config::StoreConfig;
 pub use sql::{FILE_NAME, SqlStore};
 
-/// Opens the store at this address; empty is `hearken.db` in the data folder. The connection is
-/// made at first use, and again after a failure: a server starts without it.
+/// Opens the store at this address; an empty one means `hearken.db` in the data folder. The
+/// connection is made at first use, and again after a failure: a server starts without it.
 ///
 /// # Errors
-/// The address cannot be parsed, or is of an unknown kind.
+/// Fails if the address cannot be parsed or is of an unknown kind.
 pub fn open(url: &Secret, data_dir: &Path) -> Result<Arc<SqlStore>, StoreError> {
     Ok(Arc::new(SqlStore::configured(url.expose(), data_dir)?))
 }

@@ -1,4 +1,4 @@
-//! Restoring a backup into a store, all of it or nothing. Not for making one.
+//! Restoring a backup into a store, completely or not at all. Not for making one.
 
 use std::io::{BufRead, Read as _};
 
@@ -12,10 +12,10 @@ use super::sql::migrations::SCHEMA;
 use super::sql::{SqlStore, StoreTransaction};
 use super::tables::{Field, TABLES, Table};
 
-/// Most rows of one insert.
+/// Maximum number of rows per insert.
 const AT_ONCE: usize = 64;
 
-/// Longest line, in bytes.
+/// Maximum size of a line, in bytes.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
 impl SqlStore {
@@ -23,7 +23,8 @@ impl SqlStore {
     /// existing rows first. Returns the number of rows.
     ///
     /// # Errors
-    /// The store is not empty, it fails, or the backup cannot be read. The store is then unchanged.
+    /// Fails if the store is not empty, if it fails, or if the backup cannot be read. The store is
+    /// then unchanged.
     pub async fn restore(
         &self,
         backup: &mut (dyn BufRead + Send),
@@ -55,7 +56,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Returns the next line as JSON; none at the end.
+    /// Returns the next line as JSON. `None` at the end.
     fn next(&mut self) -> Result<Option<Value>, BackupError> {
         let mut line = Vec::new();
         self.input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(BackupError::Read)?;
@@ -64,9 +65,9 @@ impl Lines<'_> {
         }
         self.number += 1;
         if line.last() != Some(&b'\n') {
-            return Err(self.wrong("the line has no end: the file was cut off, or is no backup"));
+            return Err(self.wrong("the line has no end: the file is truncated, or not a backup"));
         }
-        serde_json::from_slice(&line).map(Some).map_err(|e| self.wrong(&format!("no JSON: {e}")))
+        serde_json::from_slice(&line).map(Some).map_err(|e| self.wrong(&format!("not JSON: {e}")))
     }
 
     fn wrong(&self, why: &str) -> BackupError {
@@ -93,7 +94,7 @@ fn read_header(lines: &mut Lines<'_>) -> Result<(), BackupError> {
     if header.schema != SCHEMA {
         let why = format!(
             "the backup is of a store of version {}, this program has {SCHEMA}: \
-             put it back with the program that made it, then migrate",
+             restore it with the program that made it, then migrate",
             header.schema
         );
         return Err(lines.wrong(&why));
@@ -113,7 +114,7 @@ async fn must_be_empty(work: &mut StoreTransaction) -> Result<(), BackupError> {
     if found.is_empty() { Ok(()) } else { Err(BackupError::NotEmpty(found.join(", "))) }
 }
 
-/// Rows of one table that wait for an insert.
+/// Rows of one table that are to be inserted.
 struct PendingRows {
     table: &'static Table,
     fields: Vec<Field>,
@@ -150,13 +151,13 @@ async fn read_rows(
     }
 }
 
-/// Checks that the row counts of the last line are right, and that nothing follows.
+/// Checks the row counts of the last line, and that nothing follows.
 fn ended(end: &Value, counts: RowCounts, lines: &mut Lines<'_>) -> Result<RowCounts, BackupError> {
     if *end != serde_json::json!(counts) {
         return Err(lines.wrong("rows are missing: there are fewer or more than were written"));
     }
     match lines.next()? {
-        Some(_) => Err(lines.wrong("there is something after the end")),
+        Some(_) => Err(lines.wrong("there is data after the end")),
         None => Ok(counts),
     }
 }
@@ -164,7 +165,7 @@ fn ended(end: &Value, counts: RowCounts, lines: &mut Lines<'_>) -> Result<RowCou
 /// Parses a row: its table, and its fields in the table's order.
 fn row(line: Value, lines: &Lines<'_>) -> Result<(&'static Table, Vec<Field>), BackupError> {
     let RowLine { table, row } =
-        serde_json::from_value(line).map_err(|e| lines.wrong(&format!("no row: {e}")))?;
+        serde_json::from_value(line).map_err(|e| lines.wrong(&format!("not a row: {e}")))?;
     let known = TABLES.iter().find(|t| t.name == table);
     let known = known.ok_or_else(|| lines.wrong(&format!("there is no table `{table}`")))?;
     let stray = row.keys().find(|name| !known.columns.iter().any(|c| c.name == *name));
@@ -188,7 +189,7 @@ impl PendingRows {
     }
 }
 
-/// Inserts waiting rows. `line` is the number of the last line read.
+/// Inserts pending rows. `line` is the number of the last line read.
 async fn put(
     work: &mut StoreTransaction,
     waiting: Option<PendingRows>,
@@ -200,10 +201,8 @@ async fn put(
     query.execute(&mut **work).await.map_err(|error| match error {
         sqlx::Error::Database(why) if is_refusal(why.as_ref()) => {
             let last = line.saturating_sub(1);
-            let why = format!(
-                "the store does not take rows of `{}` up to line {last}: {why}",
-                table.name
-            );
+            let why =
+                format!("the store refuses the rows of `{}` up to line {last}: {why}", table.name);
             BackupError::Line(from, why)
         }
         other => other.into(),

@@ -22,7 +22,7 @@ pub(super) enum Kind {
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// True if it may be null.
+    /// True if it can be null.
     pub(super) nullable: bool,
 }
 
@@ -200,7 +200,7 @@ pub(super) const TABLES: [Table; 27] = [
     },
     Table {
         name: "chat_pending_events",
-        // Their numbers are given anew, in this order: PostgreSQL lets nobody else give them.
+        // Their numbers are reassigned in this order: PostgreSQL accepts no explicit ones.
         columns: &[text("session_id"), json("event")],
         key: "number",
     },
@@ -219,7 +219,7 @@ pub(super) const TABLES: [Table; 27] = [
         ],
         key: "session_id",
     },
-    // Of these and of history, too, the numbers are given anew.
+    // The numbers of these tables and of history are also reassigned.
     Table {
         name: "persons",
         columns: &[text("person_id"), text("name"), number("created_ms"), text("role_id")],
@@ -365,13 +365,13 @@ impl Column {
         (field.is_some() != value.is_null()).then_some(field)
     }
 
-    /// Returns a description of the column's type, for people.
+    /// Returns a description of the column's type for error messages.
     pub(super) fn wanted(&self) -> &'static str {
         match self.kind {
-            Kind::Text => "a text",
-            Kind::Json => "a text of JSON",
+            Kind::Text => "a string",
+            Kind::Json => "a string of JSON",
             Kind::Number => "a whole number",
-            Kind::Bytes => "a text of base64",
+            Kind::Bytes => "a base64 string",
         }
     }
 }

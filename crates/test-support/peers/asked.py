@@ -1,4 +1,4 @@
-"""What server.py and legacy.py have alike: their arguments, and the tool that hangs. Not the servers."""
+"""Arguments and the hanging tool, shared by server.py and legacy.py. Not the servers."""
 
 import argparse
 import asyncio

@@ -1,5 +1,5 @@
-"""An MCP server that knows handshakes and sessions only: the last of the SDK of that era. The 25
-tools of server.py that need no help from a framework, in pages whose cursors are numbers.
+"""An MCP server of the era of handshakes and sessions, with the last SDK of that era. Has the 25
+tools of server.py that need no framework, in pages with numeric cursors.
 
     legacy.py --pages 3                 over standard input and output
     legacy.py --pages 10 --port 8123    over Streamable HTTP with sessions, at /mcp
@@ -83,7 +83,7 @@ async def call_tool(name: str, given: dict):
         case "dies":
             os._exit(1)
         case _ if name not in schemas:
-            # As servers of that era answered: there is no code for it in its protocol.
+            # As servers of that era did: their protocol has no error code for it.
             raise ValueError(f"Unknown tool: {name}")
         case _ if name.startswith("filler_"):
             return text("filled")

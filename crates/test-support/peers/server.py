@@ -1,4 +1,4 @@
-"""A real MCP server to test against: 25 tools in pages, and some that misbehave.
+"""A real MCP server for tests: 25 tools in pages, some of which misbehave.
 
     server.py --pages 3                 over standard input and output
     server.py --pages 10 --port 8123    over Streamable HTTP, at /mcp
@@ -20,7 +20,7 @@ server = FastMCP(arguments.name, list_page_size=arguments.pages)
 
 @server.tool
 def echo(text: str) -> str:
-    """Says the text again."""
+    """Echoes the text."""
     return f"{arguments.name}: {text}"
 
 
@@ -38,32 +38,32 @@ def picture() -> Image:
 
 @server.tool
 def long(bytes: int) -> str:
-    """A text of so many bytes."""
+    """A text of this many bytes."""
     return "x" * bytes
 
 
 @server.tool
 async def hangs(seconds: float) -> str:
-    """Takes its time."""
+    """Sleeps."""
     await asked.hang(seconds, arguments.marks)
     return "done"
 
 
 @server.tool
 def variables() -> list[str]:
-    """The names of the environment's variables."""
+    """Names of the environment variables."""
     return sorted(os.environ)
 
 
 @server.tool
 def process() -> int:
-    """The number of this process."""
+    """The id of this process."""
     return os.getpid()
 
 
 @server.tool
 def numbers(first: int, second: int) -> dict[str, int]:
-    """Structure: the sum of two numbers."""
+    """The sum of two numbers, as structured content."""
     return {"sum": first + second}
 
 

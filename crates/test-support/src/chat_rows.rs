@@ -1,16 +1,16 @@
-//! Rows of a chat session, as a store keeps them. Not for stores.
+//! Rows of a chat session, as a store holds them. Not for stores.
 
 use hearken_ports::{KeptTurn, RequestKey};
 use hearken_proto::chat::{ChatSession, ChatStatus, Message, Role};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
 
-/// A time, so many seconds after one that all tests share.
+/// A time, this many seconds after a common start.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).unwrap()
 }
 
-/// The id of the session of this name.
+/// The id of the session with this name.
 pub fn id(name: &str) -> SessionId {
     SessionId::new(name)
 }
@@ -33,7 +33,7 @@ pub fn session(name: &str) -> ChatSession {
     }
 }
 
-/// A message that nobody in particular said.
+/// A message without a player.
 pub fn message(role: Role, content: &str) -> Message {
     Message {
         role,
@@ -46,12 +46,12 @@ pub fn message(role: Role, content: &str) -> Message {
     }
 }
 
-/// The name of a request that always asks the same.
+/// An idempotency key with a constant request hash.
 pub fn key(name: &str) -> RequestKey {
     RequestKey { name: name.into(), hash: "h".into() }
 }
 
-/// A turn in which these were said in turn.
+/// A turn with these messages, alternately of the user and the assistant.
 pub fn turn(name: &str, after: i64, fence: i64, said: &[&str]) -> KeptTurn {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();
     KeptTurn {

@@ -1,5 +1,5 @@
-//! Scripted speech engines: what they are told is what they say. They block until let go where a
-//! test needs to look in between.
+//! Scripted speech engines whose results follow from their input. They block at a gate until a test
+//! lets them pass.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use hearken_engines::speech::text::script::Language;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Lets blocking engine work pass, one at a time; open gates let all of it pass.
+/// Holds blocking engine work back until a permit is given; an open gate lets all work pass.
 #[derive(Clone)]
 pub struct Gate {
     passes: Arc<Semaphore>,
@@ -21,12 +21,12 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// One that lets everything pass.
+    /// A gate that lets everything pass.
     pub fn open() -> Self {
         Self::with(Semaphore::MAX_PERMITS)
     }
 
-    /// One that lets nothing pass yet.
+    /// A gate without permits.
     pub fn closed() -> Self {
         Self::with(0)
     }
@@ -35,12 +35,12 @@ impl Gate {
         Self { passes: Arc::new(Semaphore::new(passes)), waiting: Arc::default() }
     }
 
-    /// Lets so many pieces of work pass.
+    /// Lets this many pieces of work pass.
     pub fn let_pass(&self, count: usize) {
         self.passes.add_permits(count);
     }
 
-    /// Waits until that many pieces of work stand at the gate.
+    /// Waits until this many pieces of work wait at the gate.
     pub async fn waiting(&self, count: usize) {
         let reached = async {
             while self.waiting.load(Ordering::SeqCst) != count {
@@ -50,7 +50,7 @@ impl Gate {
         tokio::time::timeout(Duration::from_secs(10), reached).await.expect("work at the gate");
     }
 
-    /// Blocks; an error when cancelled meanwhile.
+    /// Blocks until it may pass; fails if cancelled meanwhile.
     fn pass(&self, stop: &CancellationToken) -> Result<(), EngineError> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let passed = futures_util::future::select(
@@ -70,8 +70,8 @@ impl Gate {
     }
 }
 
-/// Answers with the first sample and the length, so that no one can get another's result. The
-/// first sample 13 panics, 14 fails, 15 is heard as nothing.
+/// Returns the first sample and the number of samples, so that results of different requests are
+/// distinguishable. A first sample of 13 panics, 14 fails, 15 gives an empty transcript.
 pub struct Echo(Gate);
 
 impl Recognizer for Echo {
@@ -91,7 +91,7 @@ impl Recognizer for Echo {
     }
 }
 
-/// Speech is what is not zero; it ends at the first zero.
+/// Non-zero samples are speech, which ends at the first zero.
 struct NotZero;
 
 impl DetectorSource for NotZero {
@@ -125,13 +125,13 @@ impl SpeechDetector for Heard {
     }
 }
 
-/// Speaks each character as a tenth of a second of its own code. `x` fails, `p` panics.
+/// Synthesises each character as a tenth of a second of a constant that encodes it. `x` fails, `p` panics.
 struct Letters {
     /// Its name.
     pub name: &'static str,
-    /// What its work passes.
+    /// The gate that its work passes.
     pub gate: Gate,
-    /// Clauses spoken so far.
+    /// Number of synthesised clauses.
     pub spoken: Arc<AtomicUsize>,
 }
 
@@ -169,12 +169,12 @@ impl Voice for Letters {
     }
 }
 
-/// A recogniser and a detector whose work passes this gate.
+/// A recogniser with this gate, and a detector.
 pub fn hearing(gate: &Gate) -> RecognitionEngines {
     RecognitionEngines { recognizer: Arc::new(Echo(gate.clone())), detectors: Arc::new(NotZero) }
 }
 
-/// Two speakers, `one` (the default) and `two`, and a count of clauses spoken.
+/// Two speakers, `one` (the default) and `two`, and the number of synthesised clauses.
 pub fn speakers(gate: &Gate) -> (Vec<VoicePair>, Arc<AtomicUsize>) {
     let spoken = Arc::<AtomicUsize>::default();
     let voice = |name| -> Arc<dyn Voice> {

@@ -1,4 +1,4 @@
-//! The health address of an engine that is not there. Not for engines.
+//! The health URL of a missing engine. Not for engines.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// An address for the health of an engine: 503 until told that the engine is ready.
+/// The health URL of an engine: 503 until it is set to ready.
 pub struct HealthStub {
-    /// Its address.
+    /// Its URL.
     pub url: String,
     ready: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl HealthStub {
-    /// One that says that the engine is ready, or not yet.
+    /// Starts a stub in this state.
     pub async fn start(ready: bool) -> Self {
         Self::at(([127, 0, 0, 1], 0).into(), ready).await
     }
@@ -32,7 +32,7 @@ impl HealthStub {
                 let status = if answers.load(Ordering::Relaxed) { "200 OK" } else { "503 Wait" };
                 let answer =
                     format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-                // One read holds the whole of a request this small; the asker may be gone.
+                // A request of this size fits into one read; the client may be gone.
                 if stream.read(&mut [0; 4_096]).await.is_ok_and(|bytes| bytes > 0) {
                     stream.write_all(answer.as_bytes()).await.ok();
                 }
@@ -41,7 +41,7 @@ impl HealthStub {
         Self { url, ready, task }
     }
 
-    /// Says so from now on.
+    /// Sets the state.
     pub fn set(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
-//! What the tests of several crates stand on: stubs of vendors, servers and programs of others,
-//! scripted engines. A dev-dependency only, never a dependency. Not for assertions, nor for what
-//! needs the whole server, which is in `tests/it/support`.
+//! Shared helpers of the tests of several crates: stubs of vendors, third-party servers and
+//! programs, scripted engines. A dev-dependency only. Not for assertions, nor for helpers that need
+//! the whole server, which are in `tests/it/support`.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
@@ -35,17 +35,17 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Returns the top folder of the checkout whose test this is: cargo begins a test in the folder of its package. When a test is
-/// compiled this is not known, for checkouts share what is built.
+/// Top folder of the checkout of the running test: cargo runs a test in the folder of its package.
+/// It is not known at compile time, as checkouts share their builds.
 pub fn repository() -> PathBuf {
     let package = std::env::current_dir().unwrap();
     package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap().to_owned()
 }
 
-/// Longest wait for what is sure to come, on a busy machine.
+/// Timeout for events that must occur, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Asks again and again until there is an answer, at most [`PATIENCE`].
+/// Polls until there is an answer, for at most [`PATIENCE`].
 pub async fn eventually<T, F>(what: &str, ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
@@ -53,7 +53,7 @@ where
     eventually_within(PATIENCE, what, ask).await
 }
 
-/// The same within this time.
+/// The same with this time limit.
 pub async fn eventually_within<T, F>(time: Duration, what: &str, mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
@@ -71,15 +71,15 @@ where
     answer.unwrap_or_else(|_| panic!("never came: {what}"))
 }
 
-/// A variable of the process's environment; none where it is empty.
+/// An environment variable of the process; `None` if it is empty.
 pub fn variable(name: &str) -> Option<String> {
     std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
-/// A port where nobody listens, and which no other test gets until this process has ended: what a
-/// test sends to a server that has gone must not reach the server of another test.
+/// A port without a listener, which no other test gets until this process has ended: requests to a
+/// server that has ended must not reach the server of another test.
 pub fn free_port() -> u16 {
-    // Below the ports that the system gives to whoever asks for any.
+    // Below the range of ephemeral ports.
     const FIRST: u32 = 20_000;
     const COUNT: u32 = 12_000;
     static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());

@@ -1,18 +1,18 @@
-//! What the code of this process tells in the log and counts in metrics, for tests without a server.
-//! Both belong to the whole process: rows that run at once need names of their own.
+//! Log and metrics of the code in this process, for tests without a server. Both are global to the
+//! process: concurrent rows need distinct names.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-/// Lines of the log, and metrics.
+/// Log lines and metrics.
 pub struct Observed {
     log: &'static Log,
     metrics: PrometheusHandle,
 }
 
-/// Lines of the log, as JSON.
+/// Log lines, as JSON.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -27,7 +27,7 @@ impl io::Write for Log {
     }
 }
 
-/// Observes the log from now on; the same for all who ask.
+/// Observes the log from now on; shared by all callers.
 pub fn log() -> &'static Log {
     static LOG: OnceLock<Log> = OnceLock::new();
     LOG.get_or_init(|| {
@@ -38,8 +38,8 @@ pub fn log() -> &'static Log {
     })
 }
 
-/// Observes log and metrics from now on; the same for all who ask. Not beside a server in this
-/// process, which has metrics of its own.
+/// Observes log and metrics from now on; shared by all callers. Cannot be used with a server in
+/// this process, which has its own metrics.
 pub fn observed() -> &'static Observed {
     static OBSERVED: OnceLock<Observed> = OnceLock::new();
     OBSERVED.get_or_init(|| Observed {
@@ -49,7 +49,7 @@ pub fn observed() -> &'static Observed {
 }
 
 impl Log {
-    /// Counts the lines that have all of these in them.
+    /// Number of lines that contain all of these parts.
     pub fn count(&self, parts: &[&str]) -> usize {
         let log = self.0.lock().unwrap();
         let log = String::from_utf8_lossy(&log);
@@ -58,12 +58,12 @@ impl Log {
 }
 
 impl Observed {
-    /// Reports whether a line of the log has all of these in it.
+    /// Whether a log line contains all of these parts.
     pub fn tells(&self, parts: &[&str]) -> bool {
         self.log.count(parts) > 0
     }
 
-    /// The sum of the metrics of this name whose labels have all of these in them.
+    /// Sum of the metrics with this name whose labels contain all of these parts.
     pub fn counts(&self, name: &str, labels: &[&str]) -> f64 {
         let rendered = self.metrics.render();
         let figures = rendered.lines().filter_map(|line| {

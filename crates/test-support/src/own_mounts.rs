@@ -1,15 +1,15 @@
-//! A test that runs once more in a process whose mounts are its own: for a disk that is small, or a
-//! file of the system that says something else. Not for what the test does there.
+//! Runs a test again in a process with its own mounts: for a small disk, or a system file with
+//! other content. Not for the test itself.
 
 use std::process::{Command, Output, Stdio};
 
-/// Longest time of such a process, in seconds.
+/// Time limit of such a process, in seconds.
 const WITHIN: &str = "60";
 /// Exit status of a process that could not be prepared.
 const NOT_PREPARED: i32 = 77;
 
-/// Returns the command that makes this address the only name service, and lets the test write
-/// `/etc/hosts`. Names wait there for five seconds, longer than whoever asks.
+/// The command that makes this address the only name service, and makes `/etc/hosts` writable for
+/// the test. Lookups time out after five seconds, which is longer than any caller waits.
 pub fn only_name_service(address: &str) -> String {
     format!(
         "mount -t tmpfs none /mnt && echo '127.0.0.1 localhost' > /mnt/hosts \
@@ -19,8 +19,9 @@ pub fn only_name_service(address: &str) -> String {
     )
 }
 
-/// Runs the ignored test of this name in a process of its own, after this command of a shell, with
-/// these variables. Returns what it printed; none where the machine allows no mounts, and says so.
+/// Runs the ignored test of this name in a separate process, after this shell command and with
+/// these variables. Returns its output; `None`, with the reason printed, if the machine permits no
+/// mounts.
 pub async fn run(prepare: &str, test: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let script = format!("{prepare} || exit {NOT_PREPARED}; exec \"$0\" \"$@\"");
     let mut process = Command::new("timeout");

@@ -1,4 +1,4 @@
-//! The programs of others that the tests talk to, and how they are started. Not for assertions.
+//! Third-party programs that the tests communicate with, and how they are started. Not for assertions.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use crate::variable;
 
-/// The most memory that this process has had so far, in bytes; tests run in a process each.
+/// Peak memory of this process so far, in bytes; each test runs in its own process.
 pub fn peak_memory_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// Longest wait for a peer: interpreters start slowly on a busy machine.
+/// Timeout for a peer: interpreters start slowly on a busy machine.
 pub const PEER_WITHIN: Duration = Duration::from_secs(90);
 
-/// Where the peers are installed.
+/// Location of the installed peers.
 pub struct Peers {
     folder: PathBuf,
 }
 
 impl Peers {
-    /// None, with the reason printed, where they are not installed.
+    /// `None`, with the reason printed, if they are not installed.
     pub fn installed() -> Option<Self> {
         let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
@@ -34,12 +34,12 @@ impl Peers {
         None
     }
 
-    /// As [`Peers::installed`], where the conformance suite is there too.
+    /// As [`Peers::installed`], if the conformance suite is installed too.
     pub fn with_conformance() -> Option<Self> {
         Self::with("@modelcontextprotocol/conformance")
     }
 
-    /// As [`Peers::installed`], where this package of Node is there too.
+    /// As [`Peers::installed`], if this Node package is installed too.
     pub fn with(package: &str) -> Option<Self> {
         let peers = Self::installed()?;
         if peers.packages().join("node_modules").join(package).exists() {
@@ -49,12 +49,12 @@ impl Peers {
         None
     }
 
-    /// The folder that has Node's packages in its `node_modules`.
+    /// The folder with the Node packages in its `node_modules`.
     pub fn packages(&self) -> PathBuf {
         self.folder.join("node")
     }
 
-    /// The Node among the packages, newer than the machine's.
+    /// The Node among the packages, newer than that of the machine.
     pub fn node(&self) -> PathBuf {
         self.packages().join("node_modules/.bin/node")
     }
@@ -64,7 +64,7 @@ impl Peers {
         self.folder.join("python/bin").join(program).to_str().unwrap().to_owned()
     }
 
-    /// A program of those that check us.
+    /// A program among the checkers.
     pub fn checker(&self, program: &str) -> PathBuf {
         self.folder.join("checks/bin").join(program)
     }
@@ -88,11 +88,10 @@ impl Peers {
     }
 }
 
-/// The program and arguments of a server of these tests with these arguments: [`Peers::pages`] or
-/// [`Peers::legacy`].
+/// A function that gives the program and arguments of a test server: [`Peers::pages`] or [`Peers::legacy`].
 pub type Program = fn(&Peers, &[&str]) -> (String, Vec<String>);
 
-/// A script of `crates/test-support/peers` with these arguments; Python leaves nothing behind beside it.
+/// A script of `crates/test-support/peers` with these arguments; Python writes no bytecode next to it.
 fn script(name: &str, arguments: &[&str]) -> Vec<String> {
     let script = crate::repository().join("crates/test-support/peers").join(name);
     let mut all = vec!["-B".to_owned(), script.to_str().unwrap().to_owned()];
@@ -100,7 +99,7 @@ fn script(name: &str, arguments: &[&str]) -> Vec<String> {
     all
 }
 
-/// A peer that listens on a port of its own; killed when dropped.
+/// A peer that listens on a port; killed when dropped.
 pub struct Listening {
     /// Its port on 127.0.0.1.
     pub port: u16,
@@ -108,7 +107,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts the program on this port, told as its last argument and as `PORT`.
+    /// Starts the program on this port, which it gets as its last argument and as `PORT`.
     pub fn start(told: (String, Vec<String>), port: u16) -> Self {
         let (program, arguments) = told;
         let child = Command::new(program)
@@ -122,12 +121,12 @@ impl Listening {
         Self { port, child }
     }
 
-    /// Starts a server of these tests that lists so many tools a page.
+    /// Starts a test server that lists this many tools per page.
     pub fn paged(peers: &Peers, program: Program, pages: &str, port: u16) -> Self {
         Self::start(program(peers, &["--pages", pages, "--port", &port.to_string()]), port)
     }
 
-    /// Waits until it listens, so that nobody is put off by a slow start.
+    /// Waits until it listens, so that a slow start causes no failure.
     pub async fn up(&self) {
         let mut ticks = tokio::time::interval(Duration::from_millis(20));
         let waiting = async {
@@ -138,7 +137,7 @@ impl Listening {
         tokio::time::timeout(PEER_WITHIN, waiting).await.expect("the peer listens");
     }
 
-    /// Where it serves MCP.
+    /// Its MCP URL.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }

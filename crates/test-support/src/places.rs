@@ -1,8 +1,8 @@
-//! Where a test's store is: SQLite in memory, a SQLite file, or a PostgreSQL database of its own. Not
-//! for what is kept there.
+//! Location of a test's store: SQLite in memory, a SQLite file, or a separate PostgreSQL database.
+//! Not for its content.
 //!
-//! PostgreSQL is the server that `HEARKEN_TEST_POSTGRES` names, `scripts/services` starts one;
-//! without it those tests skip.
+//! PostgreSQL is the server of `HEARKEN_TEST_POSTGRES`, which `scripts/services` starts; without it
+//! those tests are skipped.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use tempfile::TempDir;
 
 use crate::variable;
 
-/// The address of a PostgreSQL on which databases may be made.
+/// Variable with the URL of a PostgreSQL server on which databases may be created.
 pub const POSTGRES: &str = "HEARKEN_TEST_POSTGRES";
 
-/// Where a test's store is; empty at first.
+/// Location of a test's store, which is empty at first.
 pub struct Place {
-    /// Its address.
+    /// Its URL.
     pub url: String,
     /// A folder for files of the test.
     pub folder: TempDir,
@@ -30,14 +30,14 @@ impl Place {
         Self::with("sqlite::memory:".into(), None)
     }
 
-    /// A SQLite file in a folder that is not there yet.
+    /// A SQLite file in a folder that does not exist yet.
     pub fn file() -> Self {
         let mut place = Self::memory();
         place.url = format!("sqlite://{}", place.folder.path().join("new/hearken.db").display());
         place
     }
 
-    /// A database of its own; none where there is no server for tests.
+    /// A separate database; `None` if there is no server for tests.
     pub async fn postgres() -> Option<Self> {
         let Some(server) = variable(POSTGRES) else {
             eprintln!("skipped: no PostgreSQL, see scripts/services ({POSTGRES})");
@@ -45,7 +45,7 @@ impl Place {
         };
         let name = format!("hearken_{}", uuid::Uuid::new_v4().simple());
         execute(&server, &format!("CREATE DATABASE {name}")).await;
-        let mut url = url::Url::parse(&server).expect("an address");
+        let mut url = url::Url::parse(&server).expect("a URL");
         url.set_path(&name);
         Some(Self::with(url.into(), Some((server, name))))
     }
@@ -54,7 +54,7 @@ impl Place {
         Self { url, folder: tempfile::tempdir().unwrap(), database }
     }
 
-    /// Whether what is opened here twice is the same.
+    /// Whether two stores that are opened here share their data.
     pub fn is_shared(&self) -> bool {
         !self.url.contains(":memory:")
     }
@@ -73,7 +73,7 @@ async fn execute(server: &str, sql: &str) {
     connection.close().await.unwrap();
 }
 
-/// Runs a test on a place, which is gone afterwards however the test ends.
+/// Runs a test on a place, which is removed afterwards, even if the test fails.
 pub async fn on<F, T>(place: Option<Place>, test: F)
 where
     F: FnOnce(Arc<Place>) -> T,

@@ -1,4 +1,4 @@
-//! A Redis of a test's own, which can be stopped and started again. Not for what is kept in it.
+//! A separate Redis for a test, which can be stopped and started again. Not for its content.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::{free_port, variable};
 /// Set by `scripts/services`: this machine has what tests of several instances need.
 const SERVICES: &str = "HEARKEN_TEST_REDIS";
 
-/// Whether there is a Redis to test with; says so where there is none.
+/// Whether there is a Redis for tests; prints a note if there is none.
 pub fn there_is(what: &str) -> bool {
     let there = variable(SERVICES).is_some();
     if !there {
@@ -17,7 +17,7 @@ pub fn there_is(what: &str) -> bool {
     there
 }
 
-/// A Redis that keeps nothing on disk; ended when dropped.
+/// A Redis without persistence; stopped when dropped.
 pub struct Redis {
     /// Its port on 127.0.0.1.
     pub port: u16,
@@ -25,14 +25,14 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// One that answers.
+    /// Starts a Redis and waits until it listens.
     pub async fn start() -> Self {
         let mut redis = Self { port: free_port(), process: None };
         redis.begin().await;
         redis
     }
 
-    /// Starts it again where it was stopped, empty.
+    /// Starts it again, empty.
     pub async fn begin(&mut self) {
         let port = self.port.to_string();
         let process = Command::new("redis-server")
@@ -51,7 +51,7 @@ impl Redis {
         tokio::time::timeout(Duration::from_secs(10), answers).await.expect("redis starts");
     }
 
-    /// Ends it as if its machine had lost power.
+    /// Kills it, as a power failure would.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
@@ -59,13 +59,13 @@ impl Redis {
         }
     }
 
-    /// Lets it hang, or go on.
+    /// Suspends or resumes it.
     pub fn signal(&self, name: &str) {
         let pid = self.process.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// Its address.
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }

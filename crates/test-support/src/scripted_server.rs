@@ -1,4 +1,4 @@
-//! HTTP server for unit tests: gives prepared answers, byte for byte. Not for any vendor's API.
+//! An HTTP server for unit tests that sends prepared responses, byte for byte. Not for any vendor's API.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::vendors::read_request;
 
-/// Server on loopback, until dropped. Takes one request per connection, one after the other.
+/// A server on loopback; stops when dropped. Serves one request per connection, in sequence.
 pub struct ScriptedServer {
     address: SocketAddr,
     requests: Arc<AtomicUsize>,
@@ -18,7 +18,7 @@ pub struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    /// Answers each request with the next of these answers. Further requests get no answer.
+    /// Answers each request with the next of these responses. Further requests get no response.
     pub async fn start(answers: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -28,12 +28,12 @@ impl ScriptedServer {
         Self { address, requests, task }
     }
 
-    /// Returns its address with this scheme and path.
+    /// Its URL with this scheme and path.
     pub fn url(&self, scheme: &str, path: &str) -> String {
         format!("{scheme}://{}{path}", self.address)
     }
 
-    /// Returns the number of requests so far.
+    /// Number of requests so far.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
@@ -45,7 +45,7 @@ impl Drop for ScriptedServer {
     }
 }
 
-/// Builds an answer with this status, these headers (each ends with CRLF) and this body.
+/// A response with this status, these headers (each ends with CRLF) and this body.
 pub fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -54,7 +54,7 @@ pub fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Builds a successful answer that begins with this body and never ends.
+/// A successful response that starts with this body and never ends.
 pub fn endless(headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 200 Scripted\r\n{headers}\r\n").as_bytes(), body].concat()
 }

@@ -1,4 +1,4 @@
-//! What a server says on a WebSocket, as tests read it. Not for what is said to it.
+//! Reads messages of a server on a WebSocket. Not for sending.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 /// A client's socket.
 pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// The next message, or the code with which the connection was closed; one comes within `soon`.
+/// The next message, or the close code of the connection. Must arrive within `soon`.
 pub async fn frame(socket: &mut Socket, soon: Duration) -> Result<Value, Option<u16>> {
     loop {
         let frame = tokio::time::timeout(soon, socket.next()).await.expect("a frame");

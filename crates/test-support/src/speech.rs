@@ -1,4 +1,4 @@
-//! The speech services with scripted engines on a free port, and a client that speaks their words.
+//! The speech services with scripted engines on a free port, and a client for their protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::engines::{Gate, hearing, speakers};
 
-/// A running service; ends when dropped.
+/// A running service; stops when dropped.
 pub struct Running {
-    /// Where it listens.
+    /// Address of its listener.
     pub address: SocketAddr,
-    /// Clauses spoken so far; recognition speaks none.
+    /// Number of synthesised clauses; always 0 for recognition.
     pub spoken: Arc<AtomicUsize>,
     _stop: DropGuard,
 }
@@ -36,7 +36,7 @@ pub async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Recognition with so many threads, and so many batches waiting.
+/// Recognition with this many threads and queued batches.
 pub async fn asr(gate: &Gate, threads: usize, queue: usize) -> Running {
     let (listener, address) = listen().await;
     let stop = CancellationToken::new();
@@ -46,7 +46,7 @@ pub async fn asr(gate: &Gate, threads: usize, queue: usize) -> Running {
     Running { address, spoken: Arc::default(), _stop: stop.drop_guard() }
 }
 
-/// Synthesis with so many threads, and so many requests waiting.
+/// Synthesis with this many threads and queued requests.
 pub async fn tts(gate: &Gate, threads: usize, requests: usize) -> Running {
     let (listener, address) = listen().await;
     let stop = CancellationToken::new();
@@ -82,7 +82,7 @@ impl Client {
         self.0.send(Message::Binary(bytes)).await.unwrap();
     }
 
-    /// The next message, which comes within 10 s.
+    /// The next message, within 10 s.
     pub async fn next(&mut self) -> Message {
         let next = tokio::time::timeout(Duration::from_secs(10), self.0.next());
         next.await.expect("a message in time").expect("an open socket").unwrap()
@@ -94,7 +94,7 @@ impl Client {
         AsrEvent::decode(message.to_text().unwrap()).unwrap()
     }
 
-    /// The code of the error that comes next.
+    /// The code of the next message, which must be an error.
     pub async fn error_code(&mut self) -> u32 {
         match self.heard().await {
             AsrEvent::Error { code, .. } => code,
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Sends one batch, and reads up to its result.
+    /// Sends one batch; returns its result.
     pub async fn batch(&mut self, pcm: &[i16]) -> String {
         self.say(r#"{"command":"batch_start"}"#).await;
         self.send_pcm(pcm).await;
@@ -121,13 +121,13 @@ impl Client {
         }
     }
 
-    /// Asks for speech with these parameters, which are JSON.
+    /// Requests speech with these JSON parameters.
     pub async fn request(&mut self, id: &str, params: &str) {
         let text = format!(r#"{{"type":"tts_request","request_id":"{id}","params":{params}}}"#);
         self.say(&text).await;
     }
 
-    /// Reads until the request ends; its audio, and how.
+    /// Reads until the request ends; returns its audio and its result.
     pub async fn spoken(&mut self, id: &str) -> (Vec<AudioFrame>, TtsResult) {
         let mut frames = Vec::new();
         loop {
@@ -149,7 +149,7 @@ impl Client {
         }
     }
 
-    /// Reads until an error; its request and code.
+    /// Reads until an error; returns its request id and code.
     pub async fn refusal(&mut self) -> (Option<String>, String) {
         loop {
             let Message::Text(text) = self.next().await else { continue };
@@ -160,7 +160,7 @@ impl Client {
     }
 }
 
-/// The letters that were spoken, each once in a row, without silence.
+/// The letters in the audio, without repetitions and silence.
 pub fn letters(frames: &[AudioFrame]) -> Vec<i16> {
     let pcm = frames.iter().flat_map(|f| f.pcm.chunks_exact(2));
     let mut letters: Vec<i16> = pcm.map(|p| i16::from_le_bytes([p[0], p[1]])).collect();
@@ -169,7 +169,7 @@ pub fn letters(frames: &[AudioFrame]) -> Vec<i16> {
     letters
 }
 
-/// The samples that [`letters`] finds where this text was spoken.
+/// The samples that [`letters`] returns for this text.
 pub fn codes(text: &str) -> Vec<i16> {
     text.chars().map(|c| 1_000 + (c as u32 % 1_000) as i16).collect()
 }

@@ -1,5 +1,5 @@
-//! Tool servers as tests use them: their settings, the sources that are made of them, calls. Not for
-//! the programs, which are in `peers`.
+//! Tool servers in tests: their settings, their sources, and calls. Not for the programs, which are
+//! in `peers`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,34 +15,34 @@ use tokio_util::sync::CancellationToken;
 use crate::peers::PEER_WITHIN;
 use crate::variable;
 
-/// The agent of the tests.
+/// Agent of the tests.
 pub const AGENT: &str = "default";
 
-/// Variables that `hearken serve` gives every program that it starts.
+/// Environment variables that `hearken serve` passes to every program that it starts.
 pub fn environment() -> Environment {
     let given = |name: &str| Some((name.to_owned(), variable(name)?));
     ["PATH", "HOME", "LANG"].into_iter().filter_map(given).collect()
 }
 
-/// A server's settings: a child.
+/// Settings of a server as a child process.
 pub fn child(name: &str, program: (String, Vec<String>)) -> ToolServer {
     let (command, args) = program;
     let start_timeout_ms = 60_000;
     ToolServer { name: name.into(), command, args, start_timeout_ms, ..ToolServer::default() }
 }
 
-/// A server's settings: an address.
+/// Settings of a remote server.
 pub fn address(name: &str, url: String) -> ToolServer {
     ToolServer { name: name.into(), url, ..ToolServer::default() }
 }
 
-/// A LiteMCP tool's settings: an address.
+/// Settings of a remote LiteMCP tool.
 pub fn litemcp_address(name: &str, url: String) -> ToolServer {
     let protocol = ToolProtocol::LiteMcp;
     ToolServer { name: name.into(), protocol, url, ..ToolServer::default() }
 }
 
-/// A LiteMCP tool's settings: a program.
+/// Settings of a LiteMCP tool as a program.
 pub fn litemcp_program(name: &str, command: &str, args: &[&str]) -> ToolServer {
     let args = args.iter().map(|a| (*a).to_owned()).collect();
     let protocol = ToolProtocol::LiteMcp;
@@ -50,7 +50,7 @@ pub fn litemcp_program(name: &str, command: &str, args: &[&str]) -> ToolServer {
     ToolServer { name: name.into(), protocol, command, args, ..ToolServer::default() }
 }
 
-/// The sources of these servers, and what ends them.
+/// The sources of these servers, and the token that stops them.
 pub fn sources(servers: &[ToolServer]) -> (Sources, CancellationToken) {
     let process = CancellationToken::new();
     let remotes = Servers::start(servers, &environment(), &process).unwrap();
@@ -59,7 +59,7 @@ pub fn sources(servers: &[ToolServer]) -> (Sources, CancellationToken) {
     (Sources::new(builtin, remotes, Endpoint::new(Duration::from_secs(10))), process)
 }
 
-/// Waits until all of an agent's sources are as wanted.
+/// Waits until all of an agent's sources are in a wanted state.
 pub async fn until(sources: &Sources, what: &str, wanted: impl Fn(&SourceState) -> bool) {
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     let waiting = async {
@@ -77,7 +77,7 @@ pub async fn ready(sources: &Sources) {
     until(sources, "ready", |state| *state == SourceState::Ready).await;
 }
 
-/// Where each source stands.
+/// The state of each source.
 pub fn states(sources: &Sources) -> Vec<(String, SourceState)> {
     let all = sources.inventory(AGENT).sources;
     all.into_iter().map(|s| (s.name, s.state)).collect()
@@ -98,7 +98,7 @@ pub async fn call(
     source.call(ToolCall { id: "1".into(), name: tool.into(), arguments }).await
 }
 
-/// The words of a tool's answer.
+/// The text of a tool's result.
 pub fn words(output: &Result<ToolOutput, ToolError>) -> &str {
     match output.as_ref().map(|o| o.content.as_slice()) {
         Ok([ToolContent::Text(text)]) => text,
@@ -106,7 +106,7 @@ pub fn words(output: &Result<ToolOutput, ToolError>) -> &str {
     }
 }
 
-/// What `echo` of `server.py` answers.
+/// The result of `echo` of `server.py`.
 pub async fn echo(source: &Arc<dyn ToolSource>, text: &str) -> Result<String, ToolError> {
     let answer = call(source, "echo", json!({"text": text})).await;
     answer.map(|output| words(&Ok(output)).to_owned())

@@ -1,4 +1,4 @@
-//! The small state server, on a free port of loopback, until dropped. Not for what it answers.
+//! The reference state server on a free loopback port. Not for its answers.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -6,16 +6,16 @@ use std::thread::JoinHandle;
 use actix_web::dev::ServerHandle;
 use hearken_state_server::Storage;
 
-/// A running state server.
+/// A running state server; stops when dropped.
 pub struct Worlds {
-    /// Where it is.
+    /// Its URL.
     pub url: String,
     handle: ServerHandle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worlds {
-    /// Starts one whose dice fall as this seed says.
+    /// Starts a state server with this seed for its dice.
     pub fn start(seed: u64) -> Self {
         let (started, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -34,7 +34,7 @@ impl Worlds {
 
 impl Drop for Worlds {
     fn drop(&mut self) {
-        // The order is given by the call; its future only tells of the end.
+        // The call itself stops the server; its future only resolves at the end.
         drop(self.handle.stop(false));
         if let Some(thread) = self.thread.take() {
             thread.join().ok();

@@ -1,5 +1,5 @@
 //! `hearken text-client`: a conversation with an LLM gateway in a terminal, or with messages given
-//! as arguments. Not for the gateway's rules: it implements the protocol by its document only.
+//! as arguments. Not for the gateway's rules: it only implements the documented protocol.
 
 mod screen;
 mod socket;
@@ -20,18 +20,18 @@ use self::socket::Gateway;
 use self::toolset::Toolset;
 
 const URL: &str = "ws://127.0.0.1:9400";
-/// Longest wait for an answer, except to a text.
+/// Maximum wait for an answer, except to a text.
 const PROMPT_ANSWER: Duration = Duration::from_secs(10);
-/// Exit status when a message was answered by an error.
+/// Exit status if a message was answered with an error.
 const REFUSED: u8 = 1;
 /// Exit status after Ctrl-C, as in shells.
 const INTERRUPTED: u8 = 130;
-const HELP: &str = "/new        begin a new session
+const HELP: &str = "/new        start a new session
 /end        end this session
-/resume ID  go on with a session
+/resume ID  resume a session
 /session    show the session's id
 /tools      show the tools of this terminal
-/quit       leave, as Ctrl-D does; Ctrl-C cancels an answer";
+/quit       exit, like Ctrl-D; Ctrl-C cancels an answer";
 
 /// Chat with an LLM gateway in the terminal
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ const HELP: &str = "/new        begin a new session
     echo 'What time is it?' | hearken text-client --json | jq .type\n  \
     rlwrap hearken text-client                      (arrow keys bring back earlier lines)\n\n\
     In the conversation:\n  /new /end /resume ID /session /tools /help /quit\n\n\
-    Exit status: 0 all answered, 1 an error was answered, 2 no conversation possible, \
+    Exit status: 0 all answered, 1 an answer was an error, 2 no conversation possible, \
     130 after Ctrl-C")]
 pub struct Args {
     /// Address of the gateway
@@ -88,11 +88,11 @@ enum Tools {
 enum End {
     Answered,
     Refused,
-    /// The person wants to exit.
+    /// The user wants to exit.
     Left,
 }
 
-/// Input of a person.
+/// Input of the user.
 #[derive(Debug, PartialEq, Eq)]
 enum Typed<'a> {
     Nothing,
@@ -116,7 +116,7 @@ struct Chat {
     interrupts: Signal,
 }
 
-/// Runs until the person exits, or the given messages are answered.
+/// Runs until the user exits, or the given messages are answered.
 ///
 /// # Errors
 /// Fails if the gateway cannot be reached, disconnects, or refuses the session or the tools.
@@ -153,7 +153,7 @@ impl Chat {
         if let Some(id) = &args.session {
             chat.gateway.send(&resume(id)).await?;
             if !chat.answered("status").await? {
-                bail!("cannot resume session {id}: leave out --session to begin a new one");
+                bail!("cannot resume session {id}: omit --session to start a new one");
             }
         }
         if let Some(toolset) = &chat.toolset {
@@ -180,11 +180,11 @@ impl Chat {
         };
         let seconds = PROMPT_ANSWER.as_secs();
         timeout(PROMPT_ANSWER, waiting).await.with_context(|| {
-            format!("no `{kind}` came within {seconds} s: is it an LLM gateway?")
+            format!("no `{kind}` arrived within {seconds} s: is it an LLM gateway?")
         })?
     }
 
-    /// Sends each message; stops if the person wants to exit.
+    /// Sends each message; stops if the user wants to exit.
     async fn say_all(&mut self, messages: &[String]) -> anyhow::Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         for message in messages {
@@ -201,7 +201,7 @@ impl Chat {
     async fn talk(&mut self) -> anyhow::Result<ExitCode> {
         let at_terminal = std::io::stdin().is_terminal();
         if at_terminal {
-            self.screen.note("say something, or /help")?;
+            self.screen.note("type a message, or /help")?;
         }
         let mut typed = lines();
         let mut code = ExitCode::SUCCESS;
@@ -241,14 +241,14 @@ impl Chat {
             other => return self.tell(&other),
         };
         self.gateway.send(&order).await?;
-        // An error is shown already, and all goes on as before.
+        // An error has been shown already, and the session continues.
         self.answered("status").await.map(|_| ())
     }
 
     /// Prints information that the terminal has.
     fn tell(&self, order: &Typed<'_>) -> anyhow::Result<()> {
         match order {
-            Typed::Resume(_) => self.screen.note("name the session: /resume ID"),
+            Typed::Resume(_) => self.screen.note("usage: /resume ID"),
             Typed::Session => self.screen.note(&self.session),
             Typed::Tools => match &self.toolset {
                 Some(toolset) => self.screen.note(&toolset.shown()),
@@ -279,14 +279,14 @@ impl Chat {
                     if self.streams {
                         self.gateway.send(&json!({ "type": "cancel" })).await?;
                     } else {
-                        self.screen.note("only streamed answers can be cancelled; again to leave")?;
+                        self.screen.note("only streamed answers can be cancelled; repeat to exit")?;
                     }
                 }
             }
         }
     }
 
-    /// Prints one message, calls the tool that it asks for, and returns the outcome if it ends the
+    /// Prints one message, calls the tool that it requests, and returns the outcome if it ends the
     /// text.
     async fn take(&mut self, text: &str) -> anyhow::Result<(Value, Option<End>)> {
         let message: Value =
@@ -339,7 +339,8 @@ fn resume(id: &str) -> Value {
 /// Returns the lines of standard input.
 fn lines() -> mpsc::Receiver<std::io::Result<String>> {
     let (give, take) = mpsc::channel(1);
-    // A read of a terminal cannot be broken off: this ends with the input, or with the process.
+    // A read of a terminal cannot be interrupted: this thread ends with the input, or with the
+    // process.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             if give.blocking_send(line).is_err() {
@@ -355,7 +356,7 @@ mod tests {
     use super::Typed;
 
     #[test]
-    fn orders_begin_with_a_slash() {
+    fn commands_start_with_a_slash() {
         for (line, typed) in [
             ("  ", Typed::Nothing),
             (" hello there ", Typed::Say("hello there")),

@@ -129,7 +129,7 @@ fn beside(kind: &str, message: &Value) -> Option<String> {
 fn remainder(begun: &str, whole: &str) -> String {
     match whole.strip_prefix(begun) {
         Some(rest) => format!("{rest}\n"),
-        // The pieces were not those of the answer: it counts.
+        // The streamed pieces differ from the answer: the answer takes precedence.
         None => format!("\n{whole}\n"),
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_in_a_line() {
+    fn other_messages_are_printed_in_one_line() {
         let told = |message: Value| beside(word(&message, "type"), &message);
         let tools = json!([
             { "name": "a", "status": "registered" },

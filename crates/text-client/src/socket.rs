@@ -18,12 +18,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
-/// Longest wait for a connection, and for a message to be accepted.
+/// Maximum wait for a connection, and for a message to be accepted.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time without any data: gateways ping every 30 s and disconnect a silent client after 300
+/// Maximum time without any data: gateways ping every 30 s and disconnect a silent client after 300
 /// s.
 const SILENCE: Duration = Duration::from_secs(300);
-/// Longest wait for the end of a connection that the server closes.
+/// Maximum wait for the end of a connection that the server closes.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Close code of a server that has reached its limit of connections.
 const TRY_AGAIN_LATER: u16 = 1013;
@@ -91,7 +91,7 @@ impl Gateway {
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(frame))) => {
-                    // Answers it.
+                    // Replies to the close frame.
                     timeout(FAREWELL, self.socket.next()).await.ok();
                     return Err(self.closed(frame));
                 }

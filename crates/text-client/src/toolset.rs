@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_callback_is_answered_whatever_it_asks_for() {
+    fn any_callback_is_answered() {
         let mut toolset = Toolset::demo();
         for (name, arguments, success) in [
             ("get_battery", json!({}), true),

@@ -22,7 +22,7 @@ use super::TextGatewaySettings;
 
 /// Name of the source.
 pub(crate) const SOURCE: &str = "client";
-/// Maximum memory of all tools of a connection, about, in bytes.
+/// Approximate memory limit for a connection's tools, in bytes.
 const MAX_TOOLS_BYTES: usize = 2 * 1024 * 1024;
 
 type Outcome = Result<Value, String>;
@@ -32,16 +32,16 @@ type Outcome = Result<Value, String>;
 pub(crate) struct ClientTools {
     settings: Arc<TextGatewaySettings>,
     outbox: mpsc::Sender<ServerMessage>,
-    /// Memory that is kept for the connection.
+    /// Memory reserved for the connection.
     memory: PeerMemory,
     tools: Arc<Mutex<KeptTools>>,
     pending: PendingCalls,
 }
 
-/// Tools of a connection, in its memory; none before the first registration.
+/// Tools of a connection, with their memory reservation; none before the first registration.
 type KeptTools = Option<Reserved<Arc<[Tool]>>>;
 
-/// Calls that wait for a result, by call id.
+/// Calls waiting for a result, by call id.
 type PendingCalls = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 
 impl ClientTools {
@@ -66,8 +66,8 @@ impl ClientTools {
         })
     }
 
-    /// Checks the tools, in turn with those of other addresses, and keeps them. They take of the
-    /// connection's memory while they wait, too.
+    /// Checks the tools, taking turns with other addresses, and stores them. Queued tools also
+    /// count towards the connection's memory.
     async fn check_and_keep(
         self,
         wanted: Vec<Result<RegisteredTool, ToolRefusal>>,
@@ -82,7 +82,7 @@ impl ClientTools {
         drop(waiting);
         let (tools, registrations) = checked.map_err(|busy| busy.to_string())?;
         let weighs: usize = tools.iter().map(tool_weight).sum();
-        // An offer is built of them.
+        // Twice the weight: an offer is built from them.
         let kept = self.memory.keep(tools.into(), 2 * weighs).map_err(|error| error.to_string())?;
         *locked(&self.tools) = Some(kept);
         Ok(registrations)
@@ -95,7 +95,7 @@ impl ClientTools {
     }
 }
 
-/// Names of the tools that a client wants to register.
+/// Returns the names of the tools that a client wants to register.
 fn names(wanted: &[Result<RegisteredTool, ToolRefusal>]) -> Vec<String> {
     let name = |tool: &Result<RegisteredTool, ToolRefusal>| match tool {
         Ok(tool) => tool.name.clone(),
@@ -135,7 +135,7 @@ fn check_all(
     (tools, registrations)
 }
 
-/// Checks one tool of a client, which has these tools already; they take this memory.
+/// Checks one tool of a client. `known` are its existing tools, and `taken` is their memory.
 fn check(
     tool: RegisteredTool,
     known: &[Tool],
@@ -263,12 +263,12 @@ mod tests {
         let large = |name: &str| tool(name, json!({"type": "object", "properties": properties}));
         let told = tools.clone().register(vec![large("a"), large("b")]).await;
         assert_eq!([told[0].status, told[1].status], ["registered"; 2]);
-        // What earlier messages registered counts, too.
+        // Tools from earlier messages count, too.
         let told = tools.clone().register(vec![large("c"), large("d"), large("e")]).await;
         let error = told[2].error.as_deref();
         assert_eq!(error, Some("Too large: all tools take at most 2048 KiB of memory"));
         let told = tools.register(vec![tool("f", json!({"type": "object"}))]).await;
-        assert_eq!(told[0].status, "registered", "a small one has room");
+        assert_eq!(told[0].status, "registered", "there is room for a small one");
     }
 
     #[tokio::test]

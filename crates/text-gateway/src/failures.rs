@@ -1,4 +1,4 @@
-//! What a text client is told of a turn that failed. Not for the log.
+//! Error messages for text clients about failed turns. Not for the log.
 
 use hearken_dialogue::TurnError;
 use hearken_ports::{ProviderErrorKind, ToolError};

@@ -32,7 +32,8 @@ use super::sessions::{SessionUnavailable, Sessions};
 use super::text_output::TextOutput;
 use super::{ConversationSources, TextGatewaySettings};
 
-/// Copies of a session that other instances store before ours; beyond, ours is not stored.
+/// Maximum number of newer copies of a session by other instances; above it, this instance's copy
+/// is not stored.
 const MOST_COPIES: usize = 4;
 
 /// Shared dependencies of all connections.
@@ -44,7 +45,7 @@ pub struct TextGateway {
     pub sessions: Arc<Sessions>,
     /// Server's tools for each session.
     pub tools: ConversationSources,
-    /// Describer of pictures in tool results, if there is one.
+    /// Describer of pictures in tool results, if any.
     pub describer: Option<Arc<dyn ImageDescriber>>,
     /// Clock that returns the date and time for the model.
     pub now: LocalTime,
@@ -59,7 +60,7 @@ pub struct TextGateway {
 }
 
 impl TextGateway {
-    /// Returns the role of text clients as it is now.
+    /// Returns the current role of text clients.
     pub(crate) fn role(&self) -> Option<Arc<AssignedRole>> {
         configured(&self.roles, &self.settings.get().role)
     }
@@ -88,7 +89,7 @@ impl Preferences {
 pub(crate) enum Request {
     /// Answers a text, in the connection's session or another.
     Answer { text: String, session_id: Option<SessionId>, preferences: Preferences },
-    /// Resumes this session, or begins a new one.
+    /// Resumes this session, or starts a new one.
     Start { session_id: Option<SessionId> },
     /// Ends the session.
     End,
@@ -114,8 +115,8 @@ struct Question<'a> {
     preferences: Preferences,
 }
 
-/// Session as used by one connection. Calls that must finish after their turn is cut live as long
-/// as this.
+/// Session as used by one connection. Calls that must finish after their turn is cut continue while
+/// this exists.
 #[derive(Clone)]
 pub(crate) struct Conversation {
     session: Arc<TextSession>,
@@ -158,7 +159,7 @@ impl RequestExecutor {
                 let unavailable = match sessions.find(&id).await {
                     Ok(found) => {
                         self.note_use(&found).await;
-                        // `note_use` may find out that another instance has ended the session.
+                        // `note_use` may detect that another instance has ended the session.
                         if !found.has_ended() {
                             return self.connected(own, &found).await;
                         }
@@ -177,15 +178,16 @@ impl RequestExecutor {
         }
     }
 
-    /// Sets the instructions of the connection's session. If that session has ended, begins
-    /// another. Nothing is stored of a session before its first turn. Decision 0046.
+    /// Sets the instructions of the connection's session. If that session has ended, starts
+    /// another. Nothing of a session is stored before its first turn. Decision 0046.
     async fn instruct(&self, mut own: Conversation, system_prompt: String) -> Conversation {
         let sessions = &self.service.sessions;
         loop {
             let used;
             (own, used) = self.own(own).await;
             let mut memory = sessions.run_in(&used, sessions.lock_memory(&used)).await;
-            // Another connection may have ended it while this request waited for its memory.
+            // Another connection may have ended the session while this request waited for its
+            // memory.
             if used.has_ended() {
                 continue;
             }
@@ -199,7 +201,7 @@ impl RequestExecutor {
     }
 
     /// Answers in the requested session. If the connection's own session ends before the answer
-    /// begins, begins another and reports it to the client.
+    /// starts, starts another and reports it to the client.
     async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
         if let Err(wait) = question.turn.take_rate() {
             question.turn.trace().discard();
@@ -230,7 +232,7 @@ impl RequestExecutor {
             let work = sessions
                 .run_in(&used, self.answer(&own, &question))
                 .instrument(question.turn.trace().log_span());
-            // A panic must not leave the client without the one message that ends its request.
+            // Even after a panic, the client must receive the one message that ends its request.
             let last = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(Some(last)) => last,
                 Ok(None) if question.session_id.is_none() => continue,
@@ -249,13 +251,13 @@ impl RequestExecutor {
         }
     }
 
-    /// Returns the connection's own session, in use. If it has ended, begins another and reports it
+    /// Returns the connection's own session, in use. If it has ended, starts another and reports it
     /// to the client.
     async fn own(&self, own: Conversation) -> (Conversation, InUse) {
         match self.service.sessions.find(own.session.id()).await {
             Ok(found) => (self.conversation_in(own, &found), found),
             Err(unavailable) => {
-                tracing::info!(%unavailable, "began another session");
+                tracing::info!(%unavailable, "started another session");
                 let next = self.service.sessions.begin();
                 (self.connected(own, &next).await, next)
             }
@@ -303,8 +305,8 @@ impl RequestExecutor {
         }
     }
 
-    /// Stores a session after a change; makes it again on what another instance has stored meanwhile.
-    /// Returns false if the store failed: the session continues in memory alone.
+    /// Stores a session after a change; repeats the change on a newer copy of another instance.
+    /// Returns false if the store failed: the session continues in memory only.
     async fn keep(
         &self,
         session: &TextSession,
@@ -312,8 +314,8 @@ impl RequestExecutor {
         mut change: impl FnMut(&mut Memory),
     ) -> bool {
         let keeping = async {
-            // A session is stored whole: a blind write would remove what another instance has stored and acknowledged.
-            // Decision 0060.
+            // A session is stored as a whole: a blind write would remove data that another instance
+            // has stored and acknowledged. Decision 0060.
             for _ in 0..MOST_COPIES {
                 if self.service.sessions.keep(session, memory).await? {
                     return Ok(());
@@ -322,7 +324,7 @@ impl RequestExecutor {
                     change(memory);
                 }
             }
-            Err(BoxError::from("other instances store it again and again"))
+            Err(BoxError::from("other instances stored newer copies repeatedly"))
         };
         let Err(error) = keeping.await else { return true };
         actor_metrics().unstored.increment(1);
@@ -347,8 +349,8 @@ impl RequestExecutor {
         }
     }
 
-    /// Answers, and returns the message that ends the request. `None` if the session was ended
-    /// before.
+    /// Answers, and returns the message that ends the request. Returns `None` if the session was
+    /// ended before.
     async fn answer(
         &self,
         Conversation { session, toolbox }: &Conversation,
@@ -365,7 +367,7 @@ impl RequestExecutor {
         }
         turn.trace().of_client(session.id().as_str());
         turn.trace().answers(text);
-        // The prompt is made under the lock: the answer before this one is part of it.
+        // The prompt is built under the lock: it contains the previous answer.
         let prompt = self.prompt(session, &memory, text, *preferences);
         let outbox = &self.outbox;
         let streams = preferences.stream;
@@ -397,20 +399,21 @@ impl RequestExecutor {
         let record = TurnRecord { user: Some(text.clone()), said, rounds, end };
         turn.record(&record);
         if self.commit(&mut memory, &record, *preferences) {
-            // Stored before the client receives the answer, or the answer says that it is not.
+            // Stored before the client receives the answer; if that fails, the answer says so.
             let again = |memory: &mut Memory| _ = self.commit(memory, &record, *preferences);
             let is_stored = self.keep(session, &mut memory, again).await;
             if let ServerMessage::LlmResponse { unstored, .. } = &mut last {
                 *unstored = !is_stored;
             }
         } else {
-            // Nothing new is stored but the use, by which other instances let the session expire.
+            // Only the use is stored, by which other instances decide when the session expires.
             self.note_use(session).await;
         }
         Some(last)
     }
 
-    /// Logs a failed turn, and returns its end and error message. One beyond a limit did not fail.
+    /// Logs a failed turn, and returns its end and error message. A turn above a limit is not
+    /// logged as a failure.
     fn failure(&self, error: TurnError, calls: &[CallShown]) -> (TurnEnd, ServerMessage) {
         let last = failure_message(&error, calls);
         if matches!(error, TurnError::LimitReached(_)) {
@@ -423,8 +426,7 @@ impl RequestExecutor {
         (TurnEnd::Failed(error), last)
     }
 
-    /// Stores the parts of a turn that must be remembered. Returns false if the memory does not
-    /// change.
+    /// Remembers the relevant parts of a turn. Returns false if the memory does not change.
     fn commit(&self, memory: &mut Memory, record: &TurnRecord, wanted: Preferences) -> bool {
         if self.is_kept(record) {
             memory.commit(record, PlayedBack::ALL);
@@ -444,9 +446,9 @@ impl RequestExecutor {
         wanted.enable_context.unwrap_or(usual)
     }
 
-    /// Reports whether a turn is remembered. An answered turn is remembered. A cancelled one is
-    /// remembered if it wrote or called something, and one whose client left if it called
-    /// something. No words of other turns are left for the next turn.
+    /// Reports whether a turn is remembered. An answered turn is. A cancelled one is if it wrote or
+    /// called something, and one whose client left if it called something. No other words are left
+    /// for the next turn.
     fn is_kept(&self, TurnRecord { said, rounds, end, .. }: &TurnRecord) -> bool {
         let has_left = self.connection.is_cancelled();
         match end {

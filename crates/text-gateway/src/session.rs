@@ -19,19 +19,19 @@ pub struct TextSession {
     id: SessionId,
     style: SharedStyle,
     pub(super) memory: tokio::sync::Mutex<Memory>,
-    /// Number of its requests that run or wait.
+    /// Number of its running and waiting requests.
     users: AtomicUsize,
     used: Mutex<Instant>,
-    /// Time of the last use in the stored copy, when it was last read or written.
+    /// Time of the last use in the stored copy, as last read or written.
     known: Mutex<Option<SystemTime>>,
     /// Time of the last use that the store was informed of.
     reported: Mutex<Option<SystemTime>>,
-    /// Size when it was last measured, in bytes.
+    /// Size at the last measurement, in bytes.
     bytes: AtomicUsize,
-    /// Size of all sessions in memory, in bytes; contains the size of this one.
+    /// Size of all sessions in memory, including this one, in bytes.
     all_bytes: Arc<AtomicUsize>,
     ended: AtomicBool,
-    /// Set when the store has removed the session.
+    /// Set when the session has been removed from the store.
     pub(super) forgotten: AtomicBool,
 }
 

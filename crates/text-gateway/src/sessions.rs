@@ -7,9 +7,9 @@
 //!   store either, because each use is reported to the store.
 //! - A request in a session holds its memory. Other connections wait.
 //! - If other instances serve the same sessions, a request also holds the session's lock, and reads
-//!   what they have stored meanwhile.
-//! - A session is stored only in place of the copy that it was read from: where a lock or a read
-//!   failed, nothing of what others stored is lost.
+//!   the copies that they have stored meanwhile.
+//! - A session only replaces the copy that it was read from: if a lock or a read failed, data of
+//!   other instances is not lost.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -34,7 +34,8 @@ const MOST_IN_MEMORY: usize = 10_000;
 /// Maximum size of all sessions in memory, in bytes. Above it, the ones unused for longest are
 /// evicted. Sessions that a connection holds are counted, but stay.
 const MOST_BYTES_IN_MEMORY: usize = 64 << 20;
-/// Time by which a clock is set back that is not just read in the same millisecond, or adjusted.
+/// Minimum difference that counts as a clock that was set back, rather than a read in the same
+/// millisecond or an adjustment.
 const SET_BACK: Duration = Duration::from_secs(60);
 /// Time for which an ended session is remembered as ended. This stops a request that has just
 /// loaded it from the store.
@@ -63,7 +64,7 @@ struct StoredSession {
 /// All text sessions.
 pub struct Sessions {
     live: Mutex<HashMap<SessionId, Arc<TextSession>>>,
-    /// Size of all sessions that exist, in bytes.
+    /// Size of all existing sessions, in bytes.
     bytes: Arc<AtomicUsize>,
     store: Arc<dyn SessionStore>,
     /// Locks, if other instances serve the same sessions.
@@ -74,7 +75,7 @@ pub struct Sessions {
     /// Clock by which sessions expire.
     expiry_clock: Clock,
     /// Running requests. They outlive their connection, because a request whose client left may
-    /// have begun to change something.
+    /// already have changed something.
     requests: Mutex<JoinSet<()>>,
 }
 
@@ -99,18 +100,19 @@ impl Sessions {
         }
     }
 
-    /// Sets a clock in place of the wall clock.
+    /// Replaces the wall clock.
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { expiry_clock: Arc::clone(&clock), clock, ..self }
     }
 
-    /// Returns the current time as the store keeps it, in milliseconds.
+    /// Returns the current time in the resolution of the store, milliseconds.
     fn now(&self) -> SystemTime {
         (self.clock)().into()
     }
 
-    /// Returns the time of a use now: later than that of the copy that the session was read from,
-    /// which is known by it. Only where the clock was set back by much, it is earlier.
+    /// Returns the time of a use now. It is later than that of the copy that the session was read
+    /// from, because the time identifies the copy; only if the clock was set back by much, it is
+    /// earlier.
     fn next_use(&self, session: &TextSession) -> SystemTime {
         let now = self.now();
         let known = session.known();
@@ -139,7 +141,7 @@ impl Sessions {
         requests.spawn(request);
     }
 
-    /// Begins a new session.
+    /// Starts a new session.
     pub fn begin(&self) -> InUse {
         let memory = Memory::new(self.max_messages, Vec::new());
         let session = self.session(SessionId::random(), memory, ConversationStyle::default(), None);
@@ -159,7 +161,7 @@ impl Sessions {
         TextSession::new(id, memory, style, known, &self.bytes)
     }
 
-    /// Locks the sessions in memory and makes room for one more.
+    /// Locks the sessions in memory and makes room for another.
     fn lock_with_room(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<TextSession>>> {
         let mut live = locked(&self.live);
         let has_room = |live: &HashMap<_, _>, of: usize, most: usize| {
@@ -205,10 +207,11 @@ impl Sessions {
         self.found(id).await
     }
 
-    /// Waits for exclusive access to a session's memory and refreshes it. The session has ended if
-    /// somebody ended it. If the store or the locks fail, uses the memory of this instance.
+    /// Waits for exclusive access to a session's memory and refreshes it. Marks the session as
+    /// ended if another client or instance ended it. If the store or the locks fail, uses the
+    /// memory of this instance.
     pub async fn lock_memory<'a>(&self, session: &'a TextSession) -> LockedMemory<'a> {
-        // A fair lock stands in place of an actor: connections take turns, and nothing runs where nobody talks.
+        // A fair lock instead of an actor: connections take turns, and idle sessions have no task.
         // Decision 0016.
         let mut memory = session.memory.lock().await;
         let Some(locks) = &self.locks else { return LockedMemory { session, memory, _lock: None } };
@@ -235,8 +238,8 @@ impl Sessions {
         LockedMemory { session, memory, _lock: lock }
     }
 
-    /// Replaces the memory of a session by the version that is stored. Returns false if that cannot be
-    /// read, or is not there: then the session has ended, unless it was never stored.
+    /// Replaces the memory of a session by the stored version. Returns false if that cannot be
+    /// read, or does not exist: then the session has ended, unless it was never stored.
     ///
     /// # Errors
     /// Returns an error if the store failed.
@@ -294,8 +297,8 @@ impl Sessions {
         if self.is_alive(session) { Ok(InUse::from_session(session)) } else { Err(unknown()) }
     }
 
-    /// Stores the memory of a session. Returns false if there is another copy than the one that the
-    /// session was read from: it must be read again.
+    /// Stores the memory of a session. Returns false if the store has another copy than the one
+    /// that the session was read from: then the session must be reloaded.
     ///
     /// # Errors
     /// Returns an error if the store failed. The session continues in memory.
@@ -308,10 +311,11 @@ impl Sessions {
         let state = serde_json::to_string(&kept)?;
         let last_used = self.next_use(session);
         let kept = KeptSession { id: session.id().clone(), state, last_used };
-        // Only the known copy is replaced: while Redis is lost, the lock keeps no other instance away. Decision 0060.
+        // Only the known copy is replaced: while Redis is lost, the lock does not exclude other
+        // instances. Decision 0060.
         let mut outcome = self.store.keep(&kept, session.known()).await?;
         if outcome == StoreOutcome::Closed && self.locks.is_none() {
-            // Nobody else can have ended it: it was removed as unused.
+            // No other instance can have ended it: it was removed as unused.
             outcome = self.store.keep(&kept, None).await?;
         }
         match outcome {
@@ -323,7 +327,7 @@ impl Sessions {
                 return Ok(true);
             }
         }
-        // It may have grown, and may now be evicted when its turn comes.
+        // It may have grown, and may now be evicted in its turn.
         drop(self.lock_with_room());
         if session.has_ended() {
             // Ended while it was being stored.
@@ -332,8 +336,8 @@ impl Sessions {
         Ok(true)
     }
 
-    /// Reports to the store that a session is used now. Ends the session if another instance ended
-    /// it.
+    /// Reports to the store that a session is used now. Marks the session as ended if another
+    /// instance ended it.
     ///
     /// # Errors
     /// Returns an error if the store failed.
@@ -344,7 +348,7 @@ impl Sessions {
         let now = self.next_use(session);
         if self.store.touch(session.id(), now).await? {
             match self.locks {
-                // Nobody else stores it: its content is the same.
+                // No other instance stores it: its content is the same.
                 None => session.set_known(now),
                 Some(_) => session.record_use(now),
             }
@@ -354,7 +358,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Runs work in a session. Reports the use to the store again and again, however long it takes.
+    /// Runs work in a session. Reports the use to the store repeatedly while the work lasts.
     pub(crate) async fn run_in<T>(
         &self,
         session: &TextSession,
@@ -380,8 +384,8 @@ impl Sessions {
         }
     }
 
-    /// Returns the time since the store was last informed of a use. Zero if it does not have the
-    /// session.
+    /// Returns the time since a use was last reported to the store. Zero if the store does not have
+    /// the session.
     fn unknown_for(&self, session: &TextSession) -> Duration {
         let since = session.reported_use().map(|told| self.now().duration_since(told));
         since.and_then(Result::ok).unwrap_or_default()
@@ -447,7 +451,7 @@ impl Sessions {
     }
 }
 
-/// Evicts sessions that no connection holds, those unused for longest, until there is room.
+/// Evicts sessions that no connection holds, least recently used first, until there is room.
 fn evict(
     live: &mut HashMap<SessionId, Arc<TextSession>>,
     has_room: impl Fn(&HashMap<SessionId, Arc<TextSession>>) -> bool,

@@ -1,6 +1,6 @@
-//! TextClientActor: the socket of one text client. Reads the client's messages, carries out its
-//! requests one after the other, and sends the answers. Not for devices, nor for what a session
-//! remembers: that is in [`crate::sessions`].
+//! TextClientActor: the socket of one text client. Reads the client's messages, executes its
+//! requests one after the other, and sends the answers. Not for devices, nor for the memory of a
+//! session: see [`crate::sessions`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ use crate::client_tools::ClientTools;
 use crate::requests::{Conversation, Preferences, Request, RequestExecutor};
 use crate::{InUse, TextGateway};
 
-/// Largest message of a client, in bytes (12.1 of the gateway's document).
+/// Maximum size of a client's message, in bytes (12.1 of the gateway's document).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// Requests of one connection that wait while another is worked on.
+/// Maximum number of waiting requests of one connection.
 const MAX_WAITING: usize = 10;
 
-/// Frames of one connection that are read in a second; beyond, it is not read until the second is
-/// over: who floods us must not keep others on the same thread waiting.
+/// Maximum number of frames read from one connection per second; above it, reading pauses until the
+/// second is over: a flooding client must not block others on the same thread.
 const MAX_FRAMES: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Messages on their way to the client; beyond, the turn waits.
+/// Capacity of the queue of messages to the client; when it is full, the turn waits.
 const OUTBOX: usize = 16;
 
 /// WebSocket of one text client.
@@ -68,8 +68,8 @@ pub struct TextClientActor {
 type Ctx = SocketContext<TextClientActor>;
 
 impl TextClientActor {
-    /// Creates an actor that ends with `process`. Without a slot (`slot`), the connection is
-    /// closed at once, and the client is asked to try again later.
+    /// Creates an actor that ends with `process`. Without a slot (`slot`), the connection is closed
+    /// at once, and the client is asked to try again later.
     pub fn new(service: TextGateway, slot: Option<Slot>, process: CancellationToken) -> Self {
         let session = service.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id().short());
@@ -115,7 +115,7 @@ impl TextClientActor {
         hearken_socket::close(ctx, fault);
     }
 
-    /// Decodes a message and carries it out. The next ones wait.
+    /// Decodes a message and executes it. The next ones wait.
     fn on_text(&mut self, text: String, ctx: &mut Ctx) {
         let wait = self.slot.as_ref().map(|slot| slot.pace(text.len())).unwrap_or_default();
         if !wait.is_zero() {
@@ -129,7 +129,7 @@ impl TextClientActor {
             .into_actor(self);
         ctx.wait(decoding.map(|decoded, actor, ctx| match decoded {
             Ok(message) => actor.on_message(message, ctx),
-            // The runtime is ending.
+            // The runtime is shutting down.
             Err(_) => actor.leave(Fault::Internal, ctx),
         }));
     }
@@ -156,7 +156,7 @@ impl TextClientActor {
             ClientMessage::EndSession => self.queue(Request::End, ctx),
             ClientMessage::RegisterTools { tools } => {
                 let registering = self.executor.tools.clone().register(tools).into_actor(self);
-                // The next messages may name these tools: they wait.
+                // The next messages may name these tools, so they wait.
                 ctx.wait(registering.map(|registered, actor, ctx| {
                     actor.send(&registration(registered), ctx);
                 }));
@@ -182,7 +182,7 @@ impl TextClientActor {
             let message = format!("Too many requests: {MAX_WAITING} are waiting already");
             return self.refuse(ErrorCode::SessionError, message, ctx);
         }
-        // From its arrival on, the request counts as a use of the session that it names.
+        // From its arrival, the request counts as a use of the session that it names.
         let held = request.named().and_then(|id| self.executor.service.sessions.find_in_memory(id));
         self.waiting.push_back((request, held));
         self.start_next(ctx);

@@ -32,9 +32,9 @@ pub(super) struct TextOutput<'a> {
     cleaner: Cleaner,
     /// Set if the client has left.
     gone: bool,
-    /// Words written until now.
+    /// Words written so far.
     pub(super) parts: Parts,
-    /// Calls made until now.
+    /// Calls made so far.
     pub(super) calls: Vec<CallShown>,
 }
 
@@ -57,7 +57,8 @@ impl<'a> TextOutput<'a> {
         }
     }
 
-    /// Reports whether the model gave no answer: neither words nor a sign such as an emoji.
+    /// Reports whether the model gave no answer: neither words nor an unspoken part such as an
+    /// emoji.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.content.is_empty() && !self.cleaner.has_left_out()
     }
@@ -79,9 +80,8 @@ impl<'a> TextOutput<'a> {
         }
     }
 
-    /// Makes these calls at once, and reports each call of a server's tool. If the turn is
-    /// cancelled, the calls end with it. If the client leaves, calls that have begun run to their
-    /// end.
+    /// Makes these calls concurrently, and reports each call of a server's tool. If the turn is
+    /// cancelled, the calls end with it. If the client leaves, started calls run to their end.
     async fn make(
         &mut self,
         tools: &Toolbox,
@@ -149,8 +149,8 @@ impl TurnOutput for TextOutput<'_> {
         self.parts.end_part();
     }
 
-    /// Executes a round of calls. A tool that takes too long ends the turn, as the document says
-    /// (7.7 and 9.8).
+    /// Executes a round of calls. A tool that takes too long ends the turn, as required by the
+    /// document (7.7 and 9.8).
     async fn calls(
         &mut self,
         tools: &Toolbox,

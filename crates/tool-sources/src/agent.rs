@@ -15,8 +15,8 @@ use super::endpoint::Endpoint;
 /// Name of the source.
 pub(super) const NAME: &str = "endpoint";
 
-/// Tool clients of an agent. A tool keeps its own name, unless an earlier client has a tool of that
-/// name: then it is prefixed with the name of its client (`calc-2.add`).
+/// Tool clients of an agent. A tool has its own name, unless an earlier client has a tool of the
+/// same name: then it is prefixed with the name of its client (`calc-2.add`).
 pub(super) struct AgentTools {
     endpoint: Endpoint,
     agent: String,
@@ -90,7 +90,7 @@ impl ToolSource for AgentTools {
 
     fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let clients = self.clients();
-        // Another client may have come or gone since the model received the name.
+        // Another client may have connected or disconnected since the model received the name.
         let full = |client: &dyn ToolSource, own: &str| format!("{}.{own}", client.name());
         let tools = all(&clients);
         let found = tools

@@ -15,7 +15,7 @@ pub struct Cameras {
 }
 
 impl Cameras {
-    /// Creates an instance without an address; until it is known, no device receives instructions.
+    /// Creates an instance without an address; until it is set, no device receives instructions.
     pub fn new(tokens: VisionTokens) -> Self {
         Self { tokens, url: Arc::default() }
     }
@@ -27,8 +27,8 @@ impl Cameras {
         }
     }
 
-    /// Returns a lookup of the address and a bearer token for each device's conversation. The token
-    /// is created anew for each call and valid for an hour.
+    /// Returns a lookup of the address and a bearer token for each device's conversation. Each call
+    /// creates a new token, which is valid for an hour.
     pub fn lookup(&self) -> VisionLookup {
         let cameras = self.clone();
         Arc::new(move |device_id| Vision {

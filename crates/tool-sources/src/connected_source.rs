@@ -1,6 +1,6 @@
 //! State of a source whose connection may be lost and restored, and calls that wait for the
-//! connection. The task that keeps the connection writes here; the port reads. Not for how it is
-//! connected.
+//! connection. The task that maintains the connection writes here; the port reads. Not for how it
+//! is connected.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::link::Link;
 use super::pins::SourcePins;
 
-/// Minimum time that a call waits for a source that was connected before to come back.
+/// Minimum time that a call waits for a previously connected source to reconnect.
 const RECONNECT_WAIT: Duration = Duration::from_secs(3);
 
 /// State of a source.
@@ -93,13 +93,14 @@ pub struct SourceReport {
     pub protocol: String,
     /// Number of connections so far.
     pub connections: u64,
-    /// Calls and their bytes since the start; `None` where they are not counted by source.
+    /// Calls and their bytes since the start; `None` if they are not counted by source.
     pub usage: Option<SourceUsage>,
     /// Tools of the last successful listing.
     pub tools: Vec<ToolReport>,
 }
 
-/// Calls of a source, and what they took, since the source is known to this instance.
+/// Calls of a source, with their sizes and total duration, since the source became known to this
+/// instance.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct SourceUsage {
     /// Number of calls that have ended or were cancelled.
@@ -123,7 +124,7 @@ pub struct ToolReport {
     pub parameters: serde_json::Value,
     /// True if its source says that a call may delete or overwrite something.
     pub destructive: bool,
-    /// True if its definition is not the one that was seen first or accepted last.
+    /// True if its definition differs from the one that was seen first or accepted last.
     pub changed: bool,
 }
 
@@ -230,7 +231,7 @@ impl ConnectedSource {
         &self.0.pins
     }
 
-    /// Reports whether a definition is another one than that of its pin, or could not be pinned.
+    /// Reports whether a definition differs from that of its pin, or could not be pinned.
     fn is_changed(&self, tool: &Tool) -> bool {
         self.0.pins.is_changed(tool).unwrap_or(true)
     }
@@ -256,8 +257,8 @@ impl ConnectedSource {
         });
     }
 
-    /// Sets the state after the connection was lost. The tools stay known: a call triggers an
-    /// attempt to connect at once.
+    /// Sets the state after the connection was lost. The tools remain listed: a call triggers an
+    /// immediate attempt to connect.
     pub(super) fn set_lost(&self, reason: String) {
         self.0.status.send_modify(|s| {
             s.state = SourceState::Failed(reason);
@@ -333,7 +334,7 @@ impl ConnectedSource {
     }
 
     /// Returns the connection as soon as there is one, or the reason once an attempt has failed in
-    /// the meantime. A source that was connected before is given time to come back.
+    /// the meantime. A previously connected source is given time to reconnect.
     async fn connection(&self) -> Result<Link, ToolError> {
         let mut status = self.0.status.subscribe();
         let begun = Instant::now();
@@ -388,7 +389,7 @@ impl ConnectedSource {
             if failed.broken {
                 self.mark_doubtful(&connection);
             }
-            // A call without an answer in time is not repeated: it may have rolled the dice. Decision 0029.
+            // A call that timed out is not repeated: it may have rolled the dice. Decision 0029.
             if !(failed.not_sent && again) {
                 return Err(failed.error);
             }
@@ -462,7 +463,7 @@ impl ToolSource for ConnectedSource {
                 .and_then(|answer| answer.as_ref().ok())
                 .map_or(0, ToolOutput::size_bytes);
             answered.unwrap_or_else(|_| {
-                // The tool may be slow, or nobody may be there any more.
+                // The tool may be slow, or the server may be gone.
                 source.suspect();
                 Err(ToolError::Timeout(within))
             })

@@ -28,7 +28,7 @@ use super::elicitation::ElicitationPolicy;
 use super::listing::{Page, every_page};
 use super::mapping;
 
-/// Why a page of tools cannot be read.
+/// Reason that a page of tools cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 struct NotListed {
@@ -37,16 +37,16 @@ struct NotListed {
     is_answer: bool,
 }
 
-/// Longest wait for a connection to close gracefully.
+/// Maximum wait for a connection to close gracefully.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Protocol version and handshake with which a connection is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProtocolEra {
-    /// Asks first if the server supports 2026-07-28, which has no handshake; otherwise uses
+    /// First asks whether the server supports 2026-07-28, which has no handshake; otherwise uses
     /// 2025-11-25.
     Auto,
-    /// Uses 2025-11-25 at once: for programs that exit on an unknown request.
+    /// Uses 2025-11-25 immediately: for programs that exit on an unknown request.
     Handshake,
     /// Uses 2024-11-05, which every bridge to this kind of endpoint supports.
     Oldest,
@@ -61,19 +61,21 @@ pub(super) struct Connection {
     listed: Arc<Mutex<ListedTools>>,
 }
 
-/// Largest size of all tools that a connection has listed: rmcp keeps the schema of each name for as long as it lasts.
+/// Maximum size of all tools that a connection has listed: rmcp stores the schema of each name for
+/// the lifetime of the connection.
 const MAX_LISTED_BYTES: usize = 4 * MAX_SOURCE_WEIGHT;
 
 /// Tools that a connection has listed so far.
 #[derive(Default)]
 struct ListedTools {
-    /// Largest weight of the tools of each name: one that is listed again may have another schema.
+    /// Maximum weight of the tools of each name: a tool that is listed again may have another
+    /// schema.
     names: HashMap<String, usize>,
     bytes: usize,
 }
 
 impl ListedTools {
-    /// Notes a tool. Returns false if they are too large.
+    /// Records a tool. Returns false if all together are too large.
     fn note(&mut self, tool: &Tool) -> bool {
         let weight = size_of::<Tool>() + tool.name.len() + tool_weight(tool);
         let largest = self.names.entry(tool.name.clone()).or_default();
@@ -125,7 +127,8 @@ impl Connection {
             reason: reason(&error),
             misunderstood: era == ProtocolEra::Auto && misunderstood(&error),
         })?;
-        // A list is kept once, within limits, and asked for again to see whether the server is still there.
+        // The list is stored once, within limits, and requested again to check whether the server
+        // still responds.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         Ok(Self { service: Arc::new(service), gone, changed, listed: Arc::default() })
     }
@@ -170,7 +173,7 @@ impl Connection {
             })?;
             Ok::<_, NotListed>(Page { tools: page.tools, next: page.next_cursor })
         };
-        // Some servers have tools and do not say so at first.
+        // Some servers have tools without announcing them at first.
         let add = |tool| {
             let tool = from_mcp(&tool);
             listed.note(&tool) && tools.add(tool)
@@ -180,7 +183,7 @@ impl Connection {
             read => read.map_err(|error| error.why)?,
         }
         if listed.is_too_large() {
-            return Err("it lists ever other tools".into());
+            return Err("it lists too many different tools".into());
         }
         let source = self.server_name().unwrap_or_default();
         Ok(tools.finish(&source).into())
@@ -266,8 +269,8 @@ pub(super) struct CallFailed {
 pub(super) struct NotOpened {
     /// Human-readable reason.
     pub(super) reason: String,
-    /// True if the server answered the question for the newest version in a way that the protocol
-    /// does not define: retry with [`ProtocolEra::Handshake`].
+    /// True if the server answered the version question in a way that the protocol does not define:
+    /// retry with [`ProtocolEra::Handshake`].
     pub(super) misunderstood: bool,
 }
 
@@ -380,9 +383,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_connection_has_listed_has_a_bound_however_it_is_named() {
+    fn the_size_of_listed_tools_is_bounded_whatever_their_names() {
         let mut same = ListedTools::default();
-        assert!((0..9_999).all(|_| same.note(&tool("a", 9_000))), "one list, again and again");
+        assert!((0..9_999).all(|_| same.note(&tool("a", 9_000))), "the same list repeatedly");
         let mut others = ListedTools::default();
         let count = (0..9_999).take_while(|n| others.note(&tool(&n.to_string(), 90_000))).count();
         assert!((300..400).contains(&count), "{count}");

@@ -1,5 +1,5 @@
-//! Questions that a server asks the user during a call (elicitation): no form can be shown to the
-//! user. They are declined, or answered with the defaults that the server proposes. Pure.
+//! Questions that a server asks the user during a call (elicitation). No form can be shown to the
+//! user, so they are declined, or answered with the defaults that the server proposes. Pure.
 
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ElicitationSchema,
@@ -47,7 +47,7 @@ impl ElicitationPolicy {
 fn defaults(schema: &ElicitationSchema) -> Option<Map<String, Value>> {
     let mut filled = Map::new();
     for (name, field) in &schema.properties {
-        // Each kind of field has a default of its own type.
+        // Each kind of field has a default of a different type.
         let field = serde_json::to_value(field).ok()?;
         if let Some(default) = field.get("default") {
             filled.insert(name.clone(), default.clone());
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_is_declined() {
+    fn forms_without_defaults_are_declined() {
         let declined = json!({"action": "decline"});
         assert_eq!(answer(ElicitationPolicy::Defaults, form(&["name"])), declined);
         assert_eq!(answer(ElicitationPolicy::Declined, form(&[])), declined);

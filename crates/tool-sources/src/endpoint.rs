@@ -30,11 +30,11 @@ use super::signed_tokens::ToolClientToken;
 
 /// Maximum number of tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
-/// Longest wait for a tool client to answer the handshake.
+/// Maximum wait for a tool client to answer the handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(15);
-/// Longest name of a tool client, in characters.
+/// Maximum length of a tool client's name, in characters.
 const MAX_NAME_CHARS: usize = 48;
-/// Name of a tool client that has none.
+/// Name of a tool client that gives none.
 const NAMELESS: &str = "tools";
 
 /// Tool clients of every agent; clones share them.
@@ -120,7 +120,7 @@ impl Endpoint {
         Ok(AdmittedClient { endpoint: self.clone(), agent: agent.clone(), number, revoked: end })
     }
 
-    /// Makes these the serials of revoked tokens: their tool clients are disconnected, and not admitted.
+    /// Sets the serials of revoked tokens: their tool clients are disconnected, and not admitted.
     pub(super) fn revoke(&self, serials: HashSet<String>) {
         let mut agents = self.lock();
         let clients = agents.by_agent.values().flatten();
@@ -174,7 +174,7 @@ impl Endpoint {
         self.0.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names an admitted client and creates its source. The name is the wanted one, or that with
+    /// Names an admitted client and creates its source. The name is the requested one, or that with
     /// the lowest free number appended.
     fn register(&self, admitted: &AdmittedClient, wanted: &str) -> ConnectedSource {
         let mut agents = self.lock();
@@ -246,7 +246,7 @@ impl ToolClients for Endpoint {
     }
 }
 
-/// Returns the wanted name, or that with the lowest free number appended.
+/// Returns the requested name, or that with the lowest free number appended.
 fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut name = wanted.to_owned();
     let mut number = 1_u32;
@@ -407,11 +407,11 @@ mod tests {
         assert_eq!(endpoint.admit(&first).err(), Some(NotAdmitted::Revoked));
         assert_eq!((endpoint.count(), stays.revoked.is_cancelled()), ((1, 1), false));
         endpoint.revoke(HashSet::new());
-        assert!(endpoint.admit(&first).is_ok(), "a backup was restored that does not know of it");
+        assert!(endpoint.admit(&first).is_ok(), "a restored backup lacks the revocation");
     }
 
     #[test]
-    fn an_agent_has_so_many_slots_and_gives_them_back() {
+    fn an_agent_has_a_limited_number_of_slots_and_frees_them() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
         let mut admitted: Vec<AdmittedClient> =
             (0..MAX_PER_AGENT).map(|_| endpoint.admit(&client("a", "1")).unwrap()).collect();
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_names_are_numbered_and_numbers_are_used_again() {
+    fn equal_names_are_numbered_and_numbers_are_reused() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
         let admitted: Vec<AdmittedClient> =
             (0..3).map(|_| endpoint.admit(&client("a", "1")).unwrap()).collect();
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_fit() {
+    fn names_are_cleaned_up() {
         assert_eq!(named(" Weather\u{7} "), "Weather");
         assert_eq!(named("\n"), NAMELESS);
         assert_eq!(named(&"字".repeat(99)).chars().count(), MAX_NAME_CHARS);

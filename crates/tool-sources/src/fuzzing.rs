@@ -1,5 +1,5 @@
-//! Fuzz targets: what tool clients and tool servers send. Behind the feature `fuzzing`; never in a
-//! server. Those of LiteMCP's frames stand in `litemcp`.
+//! Fuzz targets: messages of tool clients and tool servers. Behind the feature `fuzzing`; never in
+//! a server. Those of LiteMCP's frames are in `litemcp`.
 
 use hearken_dialogue::tools::definition::from_mcp;
 use rmcp::model::{CallToolResult, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
@@ -10,11 +10,11 @@ use crate::mapping::{self, is_bounded};
 
 pub use crate::litemcp::fuzzing::{litemcp_answers, litemcp_stdio, litemcp_tools};
 
-/// Frames of a tool client, one a line: each is read or ignored, and an answer reaches its call,
-/// whatever it says.
+/// Frames of a tool client, one per line: each is parsed or ignored, and every answer reaches its
+/// call, whatever it contains.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if one of these properties is broken.
 pub fn tool_frames(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for frame in text.lines() {
@@ -27,7 +27,7 @@ pub fn tool_frames(bytes: &[u8]) {
     }
 }
 
-/// Returns the id of the call that a frame answers, if it is one that we give.
+/// Returns the id of the call that a frame answers, if it is one of our ids.
 fn answered(frame: &Value) -> Option<RequestId> {
     let fields = frame.as_object().filter(|fields| !fields.contains_key("method"))?;
     fields.get("id")?.as_i64().map(RequestId::Number)
@@ -45,7 +45,7 @@ fn id_of(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
 /// model.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if one of these properties is broken.
 pub fn tool_results(bytes: &[u8]) {
     if let Ok(result) = serde_json::from_slice::<CallToolResult>(bytes) {
         is_bounded(mapping::output(result));

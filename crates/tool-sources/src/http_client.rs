@@ -1,5 +1,6 @@
-//! HTTP client of rmcp's transport: reads what real servers answer, with [`Repair`], and tells a lost session in whatever form it
-//! is told. Not for sessions and streams, which are rmcp's.
+//! HTTP client of rmcp's transport: reads the answers of real servers with [`Repair`], and detects
+//! a lost session in every form that servers report it. Not for sessions and streams, which are
+//! rmcp's.
 
 mod events;
 
@@ -26,10 +27,10 @@ use super::jsonrpc_repair::Repair;
 use super::mapping;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Headers that are ours alone.
+/// Headers that only this client sets.
 const RESERVED: [HeaderName; 2] = [ACCEPT, SESSION];
 const BOTH: &str = "text/event-stream, application/json";
-/// Longest message, in bytes, and longest answer of an error.
+/// Maximum size of a message, in bytes, and of the body of an error.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
@@ -39,9 +40,10 @@ type HttpError = StreamableHttpError<reqwest::Error>;
 #[derive(Clone)]
 pub(super) struct RepairingClient {
     client: reqwest::Client,
-    /// The session seems to be lost: it is begun again before the next message is sent.
+    /// The session seems to be lost: it is restarted before the next message is sent.
     is_lost: Arc<AtomicBool>,
-    /// The session was begun again because of an error in an answer, and nothing was answered since: such an error is the answer.
+    /// The session was restarted because of an error in an answer, and no request has succeeded
+    /// since: a second such error is returned to the caller.
     is_begun_again: Arc<AtomicBool>,
 }
 
@@ -97,7 +99,7 @@ impl StreamableHttpClient for RepairingClient {
         }
         let kind = kind(&response);
         let body = body(response, MAX_MESSAGE_BYTES).await?;
-        // Only what is no message is told of.
+        // Logged only if it is not a message.
         let told = mapping::short(&body);
         match answer(&repair, body).await {
             Some(JsonRpcMessage::Error(error))
@@ -105,7 +107,8 @@ impl StreamableHttpClient for RepairingClient {
                     && tells_lost_session(&error.error)
                     && !self.is_begun_again.swap(true, Ordering::Relaxed) =>
             {
-                // What was called may have been done: the call is not repeated, and the next one begins a session.
+                // The call may have been carried out: it is not repeated, and the next call starts
+                // a session.
                 if is_call(&message) {
                     self.is_lost.store(true, Ordering::Relaxed);
                     return Ok(StreamableHttpPostResponse::Json(
@@ -116,13 +119,13 @@ impl StreamableHttpClient for RepairingClient {
                 Err(StreamableHttpError::SessionExpired)
             }
             Some(answer) => {
-                // Not that to the handshake itself.
+                // Except the answer to the handshake.
                 if in_session && matches!(answer, JsonRpcMessage::Response(_)) {
                     self.is_begun_again.store(false, Ordering::Relaxed);
                 }
                 Ok(StreamableHttpPostResponse::Json(answer, session))
             }
-            // Nothing is answered to a notification, in whatever form.
+            // A notification has no answer, in any form.
             None if !matches!(message, JsonRpcMessage::Request(_)) => {
                 Ok(StreamableHttpPostResponse::Accepted)
             }
@@ -130,7 +133,7 @@ impl StreamableHttpClient for RepairingClient {
                 Err(StreamableHttpError::UnexpectedContentType(Some(kind)))
             }
             None => Err(StreamableHttpError::UnexpectedServerResponse(
-                format!("its answer is no message: {told}").into(),
+                format!("its answer is not a message: {told}").into(),
             )),
         }
     }
@@ -170,7 +173,7 @@ fn header(response: &Response, name: &HeaderName) -> Option<String> {
     response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// The type of what is answered, in small letters; empty where none is told.
+/// Returns the content type of a response, in lower case; empty if there is none.
 fn kind(response: &Response) -> String {
     header(response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase()
 }
@@ -189,14 +192,14 @@ async fn body(response: Response, most: usize) -> Result<String, HttpError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The reader of what answers this message.
+/// Returns the reader of the answers to this message.
 fn repair_of(message: &ClientJsonRpcMessage) -> Repair {
     let repair = Repair::of_configured();
     repair.note(message);
     repair
 }
 
-/// The message of a text that answers the request; where there is none, the first.
+/// Returns the message in a text that answers the request; if there is none, the first message.
 async fn answer(repair: &Repair, text: String) -> Option<ServerJsonRpcMessage> {
     let mut messages = repair.read_apart(text).await;
     let is_answer = |message: &ServerJsonRpcMessage| {
@@ -224,7 +227,7 @@ impl RepairingClient {
         let retry_after = header(&response, &RETRY_AFTER);
         let body = body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
         match lost_session(status, &body).filter(|_| in_session) {
-            // rmcp sends the message again: a call that may have been carried out must not be.
+            // rmcp resends the message: a call that may have been carried out must not be resent.
             Some(LostSession::AtWork) if is_call(message) => {
                 self.is_lost.store(true, Ordering::Relaxed);
             }
@@ -251,16 +254,16 @@ fn is_call(message: &ClientJsonRpcMessage) -> bool {
     matches!(request.request, ClientRequest::CallToolRequest(_))
 }
 
-/// When a server has told that the session is lost.
+/// Stage at which a server has reported that the session is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LostSession {
-    /// Instead of reading the message.
+    /// Before it processed the message.
     Instead,
-    /// Perhaps while it carried the message out.
+    /// Possibly while it processed the message.
     AtWork,
 }
 
-/// Words that say of the session in which a message was sent that it is lost.
+/// Phrases that report the loss of the session in which a message was sent.
 const LOST: [&str; 7] = [
     "session not found",
     "unknown session",
@@ -275,9 +278,9 @@ fn says(body: &str, words: &[&str]) -> bool {
     words.iter().any(|words| body.contains(words))
 }
 
-/// The protocol says 404. Servers also say that they do not know the session, or that they were not initialised, with another
-/// status: 400 (Python's SDK), 401, 403, 409, 410, 500, 503. An error of a tool may speak of another session, such as that of a
-/// bank.
+/// The protocol defines 404. Servers also report an unknown session, or that they were not
+/// initialised, with another status: 400 (Python's SDK), 401, 403, 409, 410, 500, 503. An error of
+/// a tool may be about another kind of session, such as that of a bank.
 fn lost_session(status: StatusCode, body: &str) -> Option<LostSession> {
     const UNREAD: [&str; 4] = ["session id", "valid session", "no session", "not initialized"];
     let body = body.to_lowercase();
@@ -295,10 +298,10 @@ fn lost_session(status: StatusCode, body: &str) -> Option<LostSession> {
     }
 }
 
-/// Reports whether an error says that the session is lost, and that the message was therefore not carried out. Its code must be
-/// one of a server, not that of a tool that has failed.
+/// Reports whether an error says that the session is lost, and that the message was therefore not
+/// carried out. Its code must be that of a server, not that of a failed tool.
 fn tells_lost_session(error: &ErrorData) -> bool {
-    /// Of servers that were not initialised; the protocol has it for another error.
+    /// Code of servers that were not initialised; the protocol uses it for another error.
     const NOT_INITIALISED: ErrorCode = ErrorCode(-32_002);
     let words = error.message.to_lowercase();
     let is_of_server = (-32_099..=-32_000).contains(&error.code.0);
@@ -306,7 +309,8 @@ fn tells_lost_session(error: &ErrorData) -> bool {
         || error.code == NOT_INITIALISED && words.contains("not initialized")
 }
 
-/// Returns the events of an answer, each with one message as rmcp reads it. Notes a lost session, where there was one.
+/// Returns the events of an answer, each with one message as rmcp reads it. Sets `is_lost` if the
+/// session was lost.
 fn repaired(response: Response, repair: Repair, is_lost: Option<Arc<AtomicBool>>) -> Events {
     let events = events::events(response.bytes_stream(), MAX_MESSAGE_BYTES);
     let repaired = events.then(move |event| {
@@ -322,7 +326,8 @@ fn repaired(response: Response, repair: Repair, is_lost: Option<Arc<AtomicBool>>
     repaired.flat_map(stream::iter).boxed()
 }
 
-/// The messages of an event; the event itself where it has none, such as one that only has an id.
+/// Returns the messages of an event; the event itself if it has none, such as one that only has an
+/// id.
 async fn told(
     repair: &Repair,
     mut event: Sse,
@@ -331,7 +336,7 @@ async fn told(
     let data = event.data.take().unwrap_or_default();
     let messages = repair.read_apart(data).await;
     if messages.is_empty() {
-        // What says nothing to us says nothing to rmcp.
+        // rmcp ignores an event without a message, too.
         return vec![Ok(event)];
     }
     let lost = |message: &ServerJsonRpcMessage| matches!(message, JsonRpcMessage::Error(error) if tells_lost_session(&error.error));
@@ -340,7 +345,7 @@ async fn told(
     {
         is_lost.store(true, Ordering::Relaxed);
     }
-    // Whatever the event is called, it has a message.
+    // The event has a message, whatever its name.
     event.event = None;
     let told = messages.iter().filter_map(|message| serde_json::to_string(message).ok());
     told.map(|data| Ok(Sse { data: Some(data), ..event.clone() })).collect()
@@ -351,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_session_is_known_in_every_form() {
+    fn a_lost_session_is_recognised_in_every_form() {
         let instead = Some(LostSession::Instead);
         let at_work = Some(LostSession::AtWork);
         for (status, body, lost) in [
@@ -379,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_error_of_the_server_tells_a_lost_session() {
+    fn only_an_error_of_the_server_reports_a_lost_session() {
         for (code, message, is_lost) in [
             (-32_001, "Session not found", true),
             (-32_002, "Server not initialized", true),
@@ -396,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_have_one_message_each_and_no_other_name() {
+    async fn events_have_one_message_each_and_the_default_name() {
         let repair = Repair::of_configured();
         let answer = r#"{"jsonrpc":"2.0","id":3,"result":{}}"#;
         let event = |data: &str| Sse::default().event("response").id("1").data(data);

@@ -1,6 +1,7 @@
-//! Reader of the JSON-RPC messages of one tool server, over whatever transport: it repairs the mistakes of real servers, so that
-//! every call ends, and one odd tool or one odd block costs nothing else. What rmcp reads is not touched. The results of the
-//! methods are those of [`results`]. Pure, except for [`reading`].
+//! Reader of the JSON-RPC messages of one tool server, over any transport. It repairs the mistakes
+//! of real servers, so that every call ends, and one odd tool or block loses nothing else. Messages
+//! that rmcp can read are unchanged. The results of the methods are repaired in [`results`]. Pure,
+//! except for [`reading`].
 
 mod reading;
 mod results;
@@ -23,27 +24,27 @@ pub(super) use self::reading::MessageReader;
 const INTERNAL: i64 = -32_603;
 /// Maximum number of messages in one frame; only MCP 2025-03-26 had batches.
 pub(super) const MAX_BATCH: usize = 100;
-/// Largest weight of a message of a server that the operator has configured, in bytes of memory when parsed: a list of a hundred
-/// tools weighs some 4 MiB.
+/// Maximum weight of a message of a server that the operator has configured, in bytes of memory
+/// when parsed: a list of a hundred tools weighs some 4 MiB.
 const MAX_WEIGHT_CONFIGURED: usize = 32 << 20;
-/// Most requests of which is known what was asked.
+/// Maximum number of requests whose method is remembered.
 const MAX_WAITING: usize = 256;
-/// Why a message is of no use.
+/// Reason that a message cannot be used.
 const UNREADABLE: &str = "cannot be read";
 
-/// What is read of a message that is not read as a whole: which request it answers.
+/// Outline of a message that is not parsed as a whole: the request that it answers.
 #[derive(Deserialize)]
 struct Outline {
     id: Option<RequestId>,
     method: Option<IgnoredAny>,
 }
 
-/// Reader of the messages of one connection; clones share what they know of it.
+/// Reader of the messages of one connection; clones share its state.
 #[derive(Debug, Clone)]
 pub(super) struct Repair {
-    /// Requests that wait for an answer, with their methods.
+    /// Requests in progress, with their methods.
     waiting: Arc<Mutex<Vec<(RequestId, String)>>>,
-    /// Largest weight of a message, in bytes of memory when parsed.
+    /// Maximum weight of a message, in bytes of memory when parsed.
     max_weight: usize,
 }
 
@@ -64,7 +65,7 @@ impl Repair {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what is sent: an answer is read as one to its request.
+    /// Records a sent message: the answer is read according to its request.
     pub(super) fn note(&self, sent: &ClientJsonRpcMessage) {
         let mut waiting = self.waiting();
         match sent {
@@ -84,12 +85,13 @@ impl Repair {
         }
     }
 
-    /// Parses the messages of one text; empty if none is usable. Behind what is no JSON, such as a word of a log, only answers
-    /// to what was asked are read: the rest may be told of, not sent.
+    /// Parses the messages of one text; empty if none is usable. If the text also contains
+    /// something other than JSON, such as log output, only answers to pending requests are read:
+    /// the log may quote other messages.
     pub(super) fn read(&self, text: &str) -> Vec<ServerJsonRpcMessage> {
         let text = text.trim_start_matches('\u{feff}').trim();
         if let Err(error) = weight_of_text(text.as_bytes(), self.max_weight) {
-            tracing::warn!(%error, bytes = text.len(), "a message of a tool server is not read");
+            tracing::warn!(%error, bytes = text.len(), "cannot read a message of a tool server");
             return self.unread(text, &error.to_string()).into_iter().collect();
         }
         let Some(found) = text::values(text, self.max_weight) else {
@@ -106,7 +108,7 @@ impl Repair {
             .collect()
     }
 
-    /// Ends the request that a message answers which is not read.
+    /// Fails the request that an unreadable message answers.
     pub(super) fn unread(&self, text: &str, why: &str) -> Option<ServerJsonRpcMessage> {
         let id = match serde_json::from_str(text) {
             Ok(Outline { method: Some(_), .. }) => return None,
@@ -124,7 +126,7 @@ impl Repair {
             return parsed(&value);
         }
         let error = fields.remove("error").filter(|error| !error.is_null());
-        // Some servers write both fields always.
+        // Some servers always write both fields.
         let has_result = fields.get("result").is_some_and(|result| !result.is_null());
         let error = error.filter(|error| !(has_result && is_nothing(error)));
         let (id, method) = self.answered(fields.get("id"), error.is_some())?;
@@ -137,15 +139,15 @@ impl Repair {
         {
             fields.insert("result".into(), result);
         }
-        // An unreadable response ends its call, which would otherwise wait in vain.
+        // An unreadable response ends its call, which would otherwise wait until its timeout.
         parsed(&value).or_else(|| {
             tracing::debug!("a message of a tool server is not valid JSON-RPC");
             failed(&id, &format!("the answer {UNREADABLE}"))
         })
     }
 
-    /// Returns the request that this id answers, and its method where that is known. An error without an id ends the only
-    /// request that waits.
+    /// Returns the request that this id answers, and its method if known. An error without an id
+    /// ends the only pending request.
     fn answered(&self, id: Option<&Value>, is_error: bool) -> Option<(RequestId, String)> {
         let id = id.filter(|id| !id.is_null());
         let mut waiting = self.waiting();
@@ -159,19 +161,19 @@ impl Repair {
         }
     }
 
-    /// Reports whether a message answers a request that waits.
+    /// Reports whether a message answers a pending request.
     fn is_awaited(&self, message: &Value) -> bool {
         let is_answer = message.get("method").is_none();
         is_answer && message.get("id").is_some_and(|id| place(&self.waiting(), id).is_some())
     }
 }
 
-/// Returns the place of the request with this id among those that wait.
+/// Returns the index of the request with this id among the pending ones.
 fn place(waiting: &[(RequestId, String)], id: &Value) -> Option<usize> {
     waiting.iter().position(|(waiting, _)| is_same(waiting, id))
 }
 
-/// Some servers answer the request 3 as "3" or 3.0.
+/// Some servers answer request 3 as "3" or 3.0.
 fn is_same(waiting: &RequestId, id: &Value) -> bool {
     serde_json::to_value(waiting).is_ok_and(|waiting| written(&waiting) == written(id))
 }
@@ -187,19 +189,20 @@ fn written(id: &Value) -> String {
     }
 }
 
-/// The error with which a request ends.
+/// Returns the error for a failed request.
 fn failed(id: &RequestId, why: &str) -> Option<ServerJsonRpcMessage> {
     let error = json!({"code": INTERNAL, "message": why});
     parsed(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
 }
 
-/// Parses from text: rmcp's untagged and tagged types cannot hold whole numbers above 2^64 that were parsed to values before.
+/// Parses from text: rmcp's untagged and tagged types cannot hold whole numbers above 2^64 that were
+/// already parsed to values.
 fn parsed<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_str(&value.to_string()).ok()
 }
 
-/// Completes an error as JSON-RPC requires: firmware leaves out the code, others everything except
-/// the text.
+/// Completes an error as JSON-RPC requires: firmware omits the code, other servers everything
+/// except the text.
 fn proper(error: Value) -> Value {
     let message = error_words(&error).unwrap_or_else(|| "no reason is given".into());
     let Value::Object(mut error) = error else {
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn one_odd_tool_costs_no_other() {
+    fn one_odd_tool_loses_no_other() {
         let odd = [
             json!({"name": "a"}),
             json!({"name": "b", "inputSchema": {"type": "object"}, "outputSchema": "text"}),
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn one_odd_block_costs_no_other() {
+    fn one_odd_block_loses_no_other() {
         for (block, told) in [
             (json!({"type": "text", "text": "hello", "annotations": {"audience": 7}}), "hello"),
             (json!({"type": "poem", "text": "hello"}), "hello"),
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_little_of_itself_is_taken_as_it_is() {
+    fn a_server_with_an_incomplete_description_is_accepted() {
         for result in [
             json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}),
             json!({"protocolVersion": "2025-06-18", "capabilities": null, "serverInfo": {"name": "s"}}),
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_reach_the_call_that_waits() {
+    fn errors_reach_the_pending_call() {
         let said = json!({"content": [{"type": "text", "text": "said"}]});
         let read = answer("tools/call", json!({"error": null, "result": said}));
         assert_eq!(read["result"]["content"][0]["text"], "said");
@@ -399,7 +402,7 @@ mod tests {
             (format!("{note}{said}"), 2),
             (format!("{note}\n{said}\n"), 2),
             (format!("data: {said}\n\ndata: [DONE]"), 1),
-            // What is told of in a log was not sent.
+            // A message quoted in a log was not sent.
             (format!("sent {note}"), 0),
             (r#"got {"jsonrpc":"2.0","id":3,"method":"tools/call"}"#.into(), 0),
             (r#"debug {"id":4,"result":{}}"#.into(), 0),
@@ -429,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_json_is_read() {
+    fn nearly_valid_json_is_read() {
         for (written, told) in [(r"said \ud83d", "said \u{fffd}"), ("said\t", "said\t")] {
             let text = format!(
                 r#"{{"jsonrpc":"2.0","id":3,"result":{{"content":[{{"type":"text","text":"{written}"}}]}}}}"#
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_request_waits_no_longer() {
+    fn a_cancelled_request_is_no_longer_pending() {
         let repair = waiting_for(3, "tools/call");
         let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
         repair.note(&parsed(&cancelled).unwrap());
@@ -450,14 +453,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_dropped() {
+    fn texts_other_than_messages_are_dropped() {
         for text in ["", "x", "1", "null", "[]", "[1]", "{}", r#"{"id":null,"answer":1}"#] {
             assert_eq!(messages(text), Vec::<Value>::new(), "{text}");
         }
     }
 
     #[test]
-    fn numbers_stay_as_they_are_written() {
+    fn numbers_are_unchanged() {
         let written = numbers::written();
         let text = |list: &str| {
             format!(
@@ -474,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_of_the_protocol_itself_are_read_however_they_are_written() {
+    fn floats_of_the_protocol_are_read_in_every_notation() {
         for written in ["0.5", "0.50", "5e-1", "1", "1.0"] {
             let note = format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":1,"progress":{written},"total":{written}}}}}"#
@@ -528,7 +531,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_server_answers_its_request_ends_with_what_was_asked_for(
+        fn every_answer_ends_its_request_with_a_result_of_its_method_or_an_error(
             result in any_json(),
             method in prop_oneof!["initialize", "tools/list", "tools/call"],
         ) {

@@ -1,4 +1,4 @@
-//! Tools outside devices. Each place of tools implements the port `ToolSource`: remote MCP servers
+//! Tools outside devices. Each kind of source implements the port `ToolSource`: remote MCP servers
 //! and LiteMCP tools that this server connects to, tool clients that connect to its endpoint, and
 //! its built-in tools. rmcp implements MCP; `litemcp` is our own implementation. Not for the names
 //! under which a model calls tools, nor for the loop that calls them.
@@ -113,8 +113,8 @@ impl Sources {
     ) -> Vec<Arc<dyn ToolSource>> {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !self.builtin.is_empty() {
-            // Devices are offered weather, time and place alone: small models choose badly among many tools.
-            // Decision 0027.
+            // Devices are offered only weather, time and place: small models choose badly among
+            // many tools. Decision 0027.
             all.push(Arc::new(self.builtin.clone()));
         }
         all.extend(self.servers.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
@@ -189,8 +189,8 @@ impl Sources {
         let all = self.clone();
         Arc::new(move |device, session| {
             let sources = all.clone();
-            // The lookup owns this and drops it with the conversation: what was chosen for a session ends by itself.
-            // Decision 0025.
+            // The lookup owns this and drops it with the conversation, which ends the choices for
+            // the session. Decision 0025.
             let running = all.overrides.begin(device, session);
             Arc::new(move || match running.overrides() {
                 Some((device, overrides)) => sources.of_conversation(&device, &overrides),
@@ -222,7 +222,7 @@ impl Sources {
         Arc::new(move |name| overrides.role_called(name))
     }
 
-    /// Replaces all roles; they hold from each conversation's next turn on.
+    /// Replaces all roles; they apply from each conversation's next turn on.
     fn set_roles(&self, roles: HashMap<String, Arc<AssignedRole>>) {
         self.overrides.set_roles(roles);
     }

@@ -7,7 +7,7 @@ use std::future::Future;
 
 /// Maximum number of pages.
 const MAX_PAGES: usize = 100;
-/// Longest cursor. A page with a longer one is the last.
+/// Maximum length of a cursor. A page with a longer one is the last.
 const MAX_CURSOR_BYTES: usize = 4 << 10;
 
 /// One page of tools.
@@ -18,12 +18,14 @@ pub(super) struct Page<T> {
     pub(super) next: Option<String>,
 }
 
-/// Reads all pages and gives their tools to `add`, in order: of a list that is too large, no more than a page is held.
-/// Ends at a cursor that is missing, empty or was seen before, after many pages, where `add` returns false, and at a later page
-/// that the server answers with an error (`is_answer`).
+/// Reads all pages and passes their tools to `add`, in order, so that at most one page of a list
+/// that is too large is in memory. Ends at a cursor that is missing, empty or repeated, after
+/// `MAX_PAGES`, if `add` returns false, and at a later page that the server answers with an error
+/// (`is_answer`).
 ///
 /// # Errors
-/// Error of the first page, or one that is no answer: then the tools that were known before are the better list.
+/// Error of the first page, or an error that is not an answer: then the previous tools are the
+/// better list.
 pub(super) async fn every_page<T, E, F>(
     mut ask: impl FnMut(Option<String>) -> F,
     mut add: impl FnMut(T) -> bool,
@@ -83,21 +85,21 @@ mod tests {
     }
 
     #[test]
-    fn pages_end_where_the_server_says_so() {
+    fn pages_end_at_the_last_cursor() {
         assert_eq!(read(|_| None), [1]);
         assert_eq!(read(|n| (n < 3).then(|| n.to_string())), [1, 2, 3]);
         assert_eq!(read(|n| Some(if n < 2 { "a".into() } else { String::new() })), [1, 2]);
     }
 
     #[test]
-    fn pages_end_where_the_server_never_would() {
+    fn pages_end_despite_endless_cursors() {
         assert_eq!(read(|_| Some("again".into())), [1, 2]);
         assert_eq!(read(|n| Some((n % 3).to_string())).len(), 4);
         assert_eq!(read(|n| Some(n.to_string())).len(), MAX_PAGES);
     }
 
     #[test]
-    fn pages_end_where_no_more_tools_are_wanted() {
+    fn pages_end_when_no_more_tools_are_accepted() {
         let mut left = 1_500;
         let mut pages = 0;
         let ask = |_| {
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_later_page_costs_no_earlier_one() {
+    fn a_broken_later_page_loses_no_earlier_one() {
         let read = |broken: usize, is_answer: bool| {
             let mut asked = 0;
             let mut tools = Vec::new();
@@ -134,11 +136,11 @@ mod tests {
         assert_eq!(read(1, true), Err("no page"));
         assert_eq!(read(2, true), Ok(vec![1]));
         assert_eq!(read(3, true), Ok(vec![1, 2]));
-        assert_eq!(read(3, false), Err("no page"), "what was known before is the better list");
+        assert_eq!(read(3, false), Err("no page"), "the previous tools are the better list");
     }
 
     #[test]
-    fn each_page_is_asked_for_by_the_cursor_before() {
+    fn each_page_is_requested_with_the_previous_cursor() {
         let mut cursors = Vec::new();
         let ask = |cursor| {
             cursors.push(cursor);

@@ -8,9 +8,10 @@ use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ResourceContents};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
 
-/// Longest text of one result, in bytes; the loop that passes it to a model cuts it again.
+/// Maximum size of the text of one result, in bytes; the loop that passes it to a model truncates
+/// it further.
 pub(super) const MAX_TEXT_BYTES: usize = 256 << 10;
-/// Largest picture, in bytes of base64.
+/// Maximum size of a picture, in bytes of base64.
 pub(super) const MAX_IMAGE_BYTES: usize = 6 << 20;
 
 /// Converts a server's result; the size of text and pictures is limited.
@@ -60,7 +61,7 @@ impl OutputBuilder {
         self.content.push(ToolContent::Image { mime_type, base64 });
     }
 
-    /// Adds text as far as there is room.
+    /// Adds text up to the size limit.
     pub(super) fn text(&mut self, mut text: String) {
         if text.len() > self.room {
             if self.room == 0 {
@@ -81,7 +82,8 @@ impl OutputBuilder {
     }
 }
 
-/// Parses a text that is not longer than what is passed on: a longer one is cut, and repeats nothing.
+/// Parses a text that is not longer than the limit: a longer one is truncated, and is not a
+/// repetition.
 fn value_of(text: &str) -> Option<Value> {
     (text.len() <= MAX_TEXT_BYTES).then(|| serde_json::from_str(text).ok()).flatten()
 }
@@ -200,7 +202,7 @@ pub(super) fn transport_reason(error: &(dyn Error + 'static)) -> String {
     short(&root.to_string())
 }
 
-/// Returns the first line, cut at a maximum length.
+/// Returns the first line, truncated at a maximum length.
 pub(super) fn short(text: &str) -> String {
     let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default().trim();
     let mut out: String = line.chars().take(300).collect();
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_content_is_told() {
+    fn every_kind_of_content_is_converted() {
         let result = from_json(json!({"isError": true, "content": [
             {"type": "text", "text": "好"},
             {"type": "image", "mimeType": "image/png", "data": "AAAA"},
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn structure_is_told_once() {
+    fn structured_content_is_not_repeated() {
         let both = from_json(json!({"structuredContent": {"a": 1},
             "content": [{"type": "text", "text": "{\n \"a\": 1 }"}]}));
         assert_eq!(texts(&both), ["{\n \"a\": 1 }"]);
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn long_results_are_cut_between_characters() {
+    fn long_results_are_truncated_between_characters() {
         let long = "字".repeat(1 << 20);
         let cut = from_json(json!({"content": [{"type": "text", "text": long},
             {"type": "text", "text": "more"}]}));
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_to_one_line() {
+    fn errors_have_one_line() {
         assert_eq!(short("\n a \nb"), "a");
         assert_eq!(short(&"x".repeat(500)).chars().count(), 301);
     }

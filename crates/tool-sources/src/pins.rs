@@ -1,5 +1,5 @@
-//! Pins of tools' definitions: the hash of each as it was seen first, or accepted last. Tells which
-//! definitions have changed since. Not for storing pins, nor for what follows from a change.
+//! Pins of tools' definitions: the hash of each as it was seen first, or accepted last. Detects
+//! definitions that have changed since. Not for storing pins, nor for the consequences of a change.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
-/// Maximum number of pins. A tool that was not pinned for want of room counts as changed.
+/// Maximum number of pins. A tool that was not pinned for lack of space counts as changed.
 const MAX_PINS: usize = 20_000;
-/// Maximum number of pins of one agent: one whose tools have other names at each connection takes no other's room.
+/// Maximum number of pins of one agent: if its tools have other names at each connection, it does
+/// not use up the pins of others.
 const MAX_PINS_OF_AGENT: usize = 2_000;
 
 /// Agent, source and tool.
@@ -26,7 +27,7 @@ pub(super) struct Pins(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     known: Mutex<BTreeMap<Key, Pin>>,
-    /// Notified when there are pins that are not stored.
+    /// Notified when there are unstored pins.
     added: Notify,
 }
 
@@ -54,20 +55,20 @@ impl Pins {
         SourcePins { all: self.clone(), agent: agent.to_owned(), source: source.to_owned() }
     }
 
-    /// Waits until there are pins that are not stored.
+    /// Waits until there are unstored pins.
     pub(super) async fn added(&self) {
         self.0.added.notified().await;
     }
 
-    /// Returns the pins that are not stored.
+    /// Returns the unstored pins.
     pub(super) fn unstored(&self) -> Vec<KeptPin> {
         let known = self.lock();
         let new = known.iter().filter(|(_, pin)| !pin.is_stored);
         new.map(|((agent, source, tool), pin)| kept(agent, source, tool, &pin.hash)).collect()
     }
 
-    /// Takes over what the store has: its pins win over those of this instance. Pins that it no
-    /// longer has are forgotten; those that it does not have yet stay.
+    /// Applies the state of the store: its pins replace those of this instance. Pins that it no
+    /// longer has are removed; those that it does not have yet are retained.
     pub(super) fn replace(&self, stored: impl IntoIterator<Item = KeptPin>) {
         let mut known = self.lock();
         known.retain(|_, pin| !pin.is_stored);
@@ -99,7 +100,7 @@ impl SourcePins {
         (self.agent.clone(), self.source.clone(), tool.to_owned())
     }
 
-    /// Pins the definitions that are seen for the first time, and logs each that has changed.
+    /// Pins the definitions that are seen for the first time, and logs each changed one.
     pub(super) fn note(&self, tools: &[Tool]) {
         let mut known = self.all.lock();
         let mut added = false;
@@ -119,7 +120,7 @@ impl SourcePins {
                     );
                     pin.logged = hash;
                 }
-                // The first definition is trusted: what counts is whether it says something else later. Decision 0050.
+                // The first definition is trusted; only later changes count. Decision 0050.
                 None if room > 0 => {
                     room -= 1;
                     known.insert(key, Pin::new(hash, false));
@@ -137,12 +138,12 @@ impl SourcePins {
         }
     }
 
-    /// Reports whether no more tools of the agent may be pinned.
+    /// Reports whether the maximum number of pins of the agent is reached.
     pub(super) fn is_full(&self) -> bool {
         self.room(&self.all.lock()) == 0
     }
 
-    /// Returns how many more tools of the agent may be pinned.
+    /// Returns the number of further pins that the agent may have.
     fn room(&self, known: &BTreeMap<Key, Pin>) -> usize {
         let room = MAX_PINS.saturating_sub(known.len());
         if self.agent.is_empty() {
@@ -153,7 +154,7 @@ impl SourcePins {
         room.min(MAX_PINS_OF_AGENT.saturating_sub(its.count()))
     }
 
-    /// Reports whether this definition is another one than that of its pin. `None` if it has none.
+    /// Reports whether this definition differs from that of its pin. `None` if it has none.
     pub(super) fn is_changed(&self, tool: &Tool) -> Option<bool> {
         let known = self.all.lock();
         known.get(&self.key(&tool.name)).map(|pin| pin.hash != hash(tool))
@@ -168,7 +169,7 @@ impl SourcePins {
         tools.iter().map(pin).collect()
     }
 
-    /// Pins these definitions, which are stored.
+    /// Sets the pins of these definitions, which are already stored.
     pub(super) fn set(&self, pins: Vec<KeptPin>) {
         let mut known = self.all.lock();
         for KeptPin { agent, source, tool, hash } in pins {
@@ -176,16 +177,17 @@ impl SourcePins {
         }
     }
 
-    /// Forgets the pins of this source.
+    /// Removes the pins of this source.
     pub(super) fn forget(&self) {
         let is_its = |(agent, source, _): &Key| *agent == self.agent && *source == self.source;
         self.all.lock().retain(|key, _| !is_its(key));
     }
 }
 
-/// Returns the SHA-256 of all of a definition that a model or a policy sees, in hexadecimal.
+/// Returns the SHA-256 of all parts of a definition that a model or a policy sees, in hexadecimal.
 fn hash(tool: &Tool) -> String {
-    // Fields are sorted, and titles left out: what neither a model nor a policy sees is no change. Decision 0050.
+    // Fields are sorted, and titles omitted: invisible parts do not count as a change. Decision
+    // 0050.
     let Tool { name, description, parameters, destructive, .. } = tool;
     let mut text = String::new();
     canonical(&json!([name, description, destructive]), &mut text);
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_the_same_in_any_order_of_its_fields_and_no_other() {
+    fn a_definition_is_compared_in_any_order_of_its_fields() {
         let plain = tool("t", "d", r#"{"type": "object", "properties": {"a": {}, "b": [1, 2]}}"#);
         let turned = tool("t", "d", r#"{"properties": {"b": [1,2], "a": {}}, "type": "object"}"#);
         assert_eq!(hash(&plain), hash(&turned));
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_first_is_pinned_and_the_store_wins() {
+    fn the_first_definition_is_pinned_and_the_store_takes_precedence() {
         let pins = Pins::default();
         let here = pins.of("", "s");
         let there = pins.of("a", "s");
@@ -266,7 +268,7 @@ mod tests {
         here.note(std::slice::from_ref(&first));
         here.note(std::slice::from_ref(&second));
         assert_eq!([&first, &second].map(|tool| here.is_changed(tool)), [Some(false), Some(true)]);
-        assert_eq!(there.is_changed(&first), None, "another agent's source of that name");
+        assert_eq!(there.is_changed(&first), None, "another agent's source of the same name");
         assert_eq!(pins.unstored(), here.pins_for(std::slice::from_ref(&first)));
         pins.replace(here.pins_for(std::slice::from_ref(&second)));
         assert_eq!((here.is_changed(&second), pins.unstored()), (Some(false), vec![]));
@@ -280,10 +282,11 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_are_pinned() {
+    fn the_number_of_pins_is_bounded() {
         let pins = Pins::default();
         let tools: Vec<Tool> = (0..500).map(|n| tool(&n.to_string(), "", "{}")).collect();
-        // An agent whose tools have other names at each connection takes no other's room.
+        // An agent whose tools have other names at each connection does not use up the pins of
+        // others.
         for source in 0..=MAX_PINS_OF_AGENT / 500 {
             pins.of("a", &source.to_string()).note(&tools);
         }

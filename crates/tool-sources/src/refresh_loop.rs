@@ -1,5 +1,5 @@
-//! Monitors one connection from its handshake to its end: reads the tools, reads them again when
-//! they change, detects that the peer is gone. For connections of either direction.
+//! Monitors one connection from its handshake to its end: lists the tools, lists them again when
+//! they change, and detects that the peer is gone. For connections of either direction.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::connected_source::ConnectedSource;
 use super::link::Link;
 
-/// Interval at which an unused source is asked for its tools: to check that it is still there, and
+/// Interval at which an unused source is asked for its tools: to check that it still responds, and
 /// because not every server reports changes.
 const ASK_AGAIN_EVERY: Duration = Duration::from_secs(60);
-/// Shortest time between two listings triggered by the server.
+/// Minimum time between two listings triggered by the server.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Keeps the source ready until its connection ends. Returns the reason of the end.
+/// Monitors the source until its connection ends. Returns the reason of the end.
 pub(super) async fn run(source: &ConnectedSource, connection: &Link) -> String {
     let page_within = source.call_timeout().max(Duration::from_secs(5));
     let mut routine = interval_at(Instant::now() + ASK_AGAIN_EVERY, ASK_AGAIN_EVERY);

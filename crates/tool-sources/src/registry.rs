@@ -28,7 +28,7 @@ use super::source_overrides::Overrides;
 
 /// Maximum number of servers, including those of the configuration.
 const MAX_SERVERS: usize = 64;
-/// Wait before the store is asked again after an error.
+/// Wait before the store is queried again after an error.
 const RETRY_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which the store is checked for changes of other instances.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
@@ -170,7 +170,7 @@ impl Registry {
 
     /// Makes the servers and choices equal to those of the store.
     async fn sync_from_store(&self) -> Result<(), StoreError> {
-        // First of all: nothing that fails may let a revoked token in.
+        // First of all: no failure may admit a revoked token.
         self.take_revoked_tokens().await?;
         let kept = self.0.store.tool_servers().await?;
         let with_overrides = self.0.store.devices_with_overrides().await?;

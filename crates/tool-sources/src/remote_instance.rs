@@ -16,7 +16,7 @@ use super::pins::SourcePins;
 #[derive(Clone)]
 pub(super) struct RemoteInstanceSource {
     client: RemoteToolClient,
-    /// Pins under the name that the client has at its own instance, which makes them.
+    /// Pins under the name that the client has at its own instance, which creates them.
     pins: SourcePins,
 }
 
@@ -31,9 +31,10 @@ impl RemoteInstanceSource {
         &self.pins
     }
 
-    /// Reports whether a definition is another one than that of its pin.
+    /// Reports whether a definition differs from that of its pin.
     fn is_changed(&self, tool: &Tool) -> bool {
-        // One that is new at its instance is pinned there, and known here soon; one without room counts as changed.
+        // A tool that is new at its instance is pinned there, and this instance learns of it soon;
+        // one without a pin for lack of space counts as changed.
         self.pins.is_changed(tool).unwrap_or_else(|| self.pins.is_full())
     }
 

@@ -22,14 +22,14 @@ use super::{litemcp, refresh_loop};
 /// First wait before another attempt to connect; doubles while attempts fail. A call that needs the
 /// server does not shorten the first wait.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// Longest wait before another attempt.
+/// Maximum wait before another attempt.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Lifetime after which a connection counts as stable: the next wait is the first again.
 const WELL_AFTER: Duration = Duration::from_secs(20);
 /// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 3;
 
-/// Reason why a server of the transport of 2024-11-05 is not connected to.
+/// Reason that a server with the transport of 2024-11-05 is refused.
 const OLD_SSE: &str = "it only speaks the old transport (HTTP with SSE, of 2024), which is not supported: update it, or put a \
                        bridge such as mcp-proxy before it";
 /// Reason of the end of a connection that was closed by this server.
@@ -49,7 +49,7 @@ pub(super) fn kind(transport: &ServerTransport) -> SourceKind {
     }
 }
 
-/// Keeps one server connected until the token is cancelled.
+/// Maintains the connection of one server until the token is cancelled.
 pub(super) async fn keep(
     server: Server,
     environment: Environment,
@@ -163,8 +163,8 @@ async fn over_http(
     }
 }
 
-/// Reports whether this is the address of a server of the transport of 2024-11-05, which begins with a stream that names another
-/// address.
+/// Reports whether this is the address of a server with the transport of 2024-11-05, which starts
+/// with a stream that names another address.
 async fn is_old_sse(client: &reqwest::Client, server: &Server) -> bool {
     let ServerTransport::Http { url, headers, bearer } = &server.transport else { return false };
     let mut request = client.get(url.clone()).header(reqwest::header::ACCEPT, "text/event-stream");
@@ -227,7 +227,7 @@ async fn as_child(
     };
     let said = child.end().await;
     match (ended, said) {
-        // Only if no call was made: later, standard error may repeat what users said.
+        // Only if no call was made: later, standard error may contain users' words.
         ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
         (ended, _) => ended,
     }
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_a_bound_and_begin_anew_after_a_good_time() {
+    fn waits_grow_to_a_bound_and_restart_after_a_stable_connection() {
         let mut waits = Backoff::default();
         let short = Duration::from_secs(1);
         let grown: Vec<u128> = (0..8).map(|_| waits.next(short).as_millis()).collect();

@@ -1,5 +1,5 @@
 //! All remote servers, from the configuration and added at run time: list, state and reports. Not
-//! for keeping one connected, nor for access control.
+//! for maintaining a connection, nor for access control.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +28,8 @@ struct ServerEntry {
     run: Option<ServerTask>,
 }
 
-/// Task that keeps a server connected. Dropping it aborts the task and kills its child process.
+/// Task that maintains the connection of a server. Dropping it aborts the task and kills its child
+/// process.
 pub(super) struct ServerTask {
     source: ConnectedSource,
     token: CancellationToken,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hearken_base::Secret;
 use hearken_base::names::are_same;
 use http::{HeaderName, HeaderValue};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -32,7 +33,7 @@ pub(super) const RESERVED: [&str; 4] =
     ["device", "things", super::agent::NAME, super::builtin::NAME];
 
 /// Protocol of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolProtocol {
     /// The Model Context Protocol, over HTTP or as a program.
@@ -44,45 +45,56 @@ pub enum ToolProtocol {
 
 /// Table `[[tools.servers]]`: a remote MCP server or a LiteMCP tool, at an address or as a program
 /// that is started and used over its standard streams.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolServer {
-    /// Name, unique among the servers; also the name of the source.
+    /// Name of the server and of its tool source: 1 to 64 characters, unique, and not
+    /// `device`, `things`, `endpoint` or `builtin`. Required.
     pub name: String,
-    /// False to keep the settings without connecting.
+    /// Connect to the server. `false` retains its settings without connecting.
     pub enabled: bool,
-    /// Protocol.
+    /// Protocol of the server: `mcp` for the Model Context Protocol, `litemcp` for a single
+    /// LiteMCP tool.
     pub protocol: ToolProtocol,
-    /// Ids of the devices whose conversations may use its tools; empty for all.
+    /// Ids of the devices that may use the tools of this server. Empty allows all.
     pub devices: Vec<String>,
-    /// `http(s)://` address of a server with Streamable HTTP, or also `ws(s)://` address of a
-    /// LiteMCP tool; empty if `command` is set.
+    /// Address of the server: `http://` or `https://` for MCP over Streamable HTTP;
+    /// `ws://`, `wss://`, `http://` or `https://` for LiteMCP. Set either `url` or
+    /// `command`.
     pub url: String,
-    /// Program; empty if `url` is set.
+    /// Program to start as a tool server, used over its standard streams. From the server's
+    /// environment it inherits only `PATH`, `HOME`, `LANG`, `LC_*`, `TZ` and `TMPDIR`. Set
+    /// either `command` or `url`.
     pub command: String,
-    /// Arguments of the program.
+    /// Arguments of the program. They are visible to administrators and to all users of the
+    /// machine: put keys into `env` instead. Only with `command`.
     pub args: Vec<String>,
-    /// Environment variables of the program. Of the server's variables it gets paths, language and
-    /// time only: see [`hearken_base::child_env`].
+    /// Environment variables of the program: everything it needs beyond the inherited ones,
+    /// such as keys and proxies. Only with `command`.
     pub env: BTreeMap<String, String>,
-    /// Headers of every request.
+    /// HTTP headers of every request, such as `{ X-Key = "..." }`. Headers that the
+    /// protocol sets are rejected. Only with `url`.
     pub headers: BTreeMap<String, Secret>,
-    /// Bearer token; empty for none. A LiteMCP tool receives it as `Authorization` and as
-    /// `Authentication`, except those that `headers` contains.
+    /// Bearer token. Use only one of `bearer`, `bearer_env` and `bearer_file`, and only
+    /// with `url`; empty sends none.
     pub bearer: Secret,
-    /// Environment variable that contains the bearer token.
+    /// Name of an environment variable that contains the bearer token. The server does not
+    /// start if the variable is not set.
     pub bearer_env: String,
     /// File that contains the bearer token.
     pub bearer_file: PathBuf,
-    /// Longest wait for the result of a call.
+    /// Maximum wait for the result of a tool call.
+    #[schemars(range(min = 100, max = 600_000))]
     pub timeout_ms: u64,
-    /// Longest wait for the list of tools after a start, in milliseconds.
+    /// Maximum wait for the server's list of tools after it was started or connected.
+    #[schemars(range(min = 100, max = 600_000))]
     pub start_timeout_ms: u64,
-    /// True to fill in forms that the server requests during a call with its proposed defaults;
-    /// false to report that no user can be asked. LiteMCP has no forms.
+    /// Fill in forms that the server requests during a call with the defaults it proposes.
+    /// `false` declines them, because no user can be asked. Only for MCP.
     pub accept_defaults: bool,
-    /// True to trust it with its own tools: what it answers makes none of them ask before the next call, except those that
-    /// unlock, pay and the like.
+    /// Trust the server with its own tools: its results do not cause confirmation questions
+    /// for them. Tools that concern locks, payments and the like still require
+    /// confirmation.
     pub trust: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Tokens of tool clients and of cameras, signed with the server's secret. Each kind has a key of
-//! its own: a token of one kind is never valid for the other, nor for a device's connection. Not
-//! for the place of a token in a request.
+//! Tokens of tool clients and of cameras, signed with the server's secret. Each kind has its own
+//! key: a token of one kind is never valid for the other, nor for a device's connection. Not for
+//! the place of a token in a request.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use sha2::Sha256;
 const VISION_LIFETIME: Duration = Duration::from_secs(3_600);
 /// Tolerance for clocks that are ahead of ours, in seconds.
 const CLOCK_SKEW_SECONDS: u64 = 300;
-/// Longest name of an agent, in bytes.
+/// Maximum length of an agent's name, in bytes.
 pub const MAX_AGENT_BYTES: usize = 64;
 
 /// Reason why a token is refused. The messages contain nothing that helps a forger.
@@ -64,7 +64,7 @@ fn verified(key: &Hmac<Sha256>, text: &str, signature: &str) -> Result<(), Token
     key.clone().chain_update(text).verify_slice(&signature).map_err(|_| TokenReadError::Wrong)
 }
 
-/// What a valid token of a tool client says.
+/// Content of a valid token of a tool client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolClientToken {
     /// Agent whose tools the client brings.
@@ -99,7 +99,7 @@ impl AgentTokens {
         Some((format!("{body}.{}", signature(&self.key, &body)), serial))
     }
 
-    /// Verifies a token and returns what it says. Whether the store revokes it is not known here.
+    /// Verifies a token and returns its content. Does not check whether the store revokes it.
     ///
     /// # Errors
     /// See [`TokenReadError`].
@@ -143,7 +143,7 @@ impl VisionTokens {
     }
 
     /// Checks that the token was made by this server for this device, less than an hour ago.
-    /// Returns the time when it was made. Whether it was revoked is not known here.
+    /// Returns the time when it was made. Does not check whether it was revoked.
     ///
     /// # Errors
     /// See [`TokenReadError`].
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_token_can_be_changed() {
+    fn no_part_of_a_token_can_be_changed() {
         let tokens = AgentTokens::new(&secret(), &[]);
         let (token, serial) = tokens.mint("kitchen").unwrap();
         let (_, signature) = token.rsplit_once('.').unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cameras_token_is_good_for_its_device_and_an_hour() {
+    fn a_cameras_token_is_valid_for_its_device_and_an_hour() {
         let tokens = VisionTokens::new(&secret());
         let token = tokens.mint_at("AA:bb", NOW);
         assert_eq!(tokens.check_at(&token, "aa:BB", at(NOW + 3_600)), Ok(NOW));
@@ -246,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused_without_a_panic(text in ".*", device in ".*") {
+        fn every_text_is_refused_without_a_panic(text in ".*", device in ".*") {
             prop_assert!(VisionTokens::new(&secret()).check(&text, &device).is_err());
             prop_assert!(AgentTokens::new(&secret(), &[]).read(&text).is_err());
         }

@@ -1,6 +1,6 @@
-//! Choices of sources, instructions and roles for single devices, of sources for running sessions, and all roles, in memory,
-//! because a conversation must not wait for the store. Not for persistence; choices for a session end with
-//! it.
+//! Choices of sources, instructions and roles for single devices, of sources for running sessions,
+//! and all roles, in memory, because a conversation must not wait for the store. Not for
+//! persistence; choices for a session end with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -151,7 +151,7 @@ impl OverrideTable {
         self.read().of_session(id)
     }
 
-    /// Switches these sources off for the session, whatever its device uses. Returns false if it
+    /// Switches these sources off for the session, independently of its device. Returns false if it
     /// does not run.
     pub(super) fn set_off(&self, id: &SessionId, off: Vec<String>) -> bool {
         let mut chosen = self.write();

@@ -10,11 +10,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// Time that a child has to exit by itself once its standard input is closed.
+/// Time within which a child must exit by itself once its standard input is closed.
 const END_WITHIN: Duration = Duration::from_secs(2);
-/// Longest wait for the last error output of a child that has exited.
+/// Maximum wait for the last error output of a child that has exited.
 const SAID_WITHIN: Duration = Duration::from_millis(200);
-/// Number of bytes of standard error that are kept, to report why a child did not start.
+/// Number of bytes of standard error that are stored, to report why a child did not start.
 const KEPT_STDERR_BYTES: usize = 4 << 10;
 
 /// Running child process. Dropping it kills its process group.
@@ -40,7 +40,7 @@ impl ToolChild {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A process group of its own: Ctrl-C in a terminal must reach only the server, and
+            // A separate process group: Ctrl-C in a terminal must reach only the server, and
             // programs that only start another one (npx, uvx) end together with it.
             .process_group(0)
             .kill_on_drop(true)
@@ -93,7 +93,7 @@ impl Drop for ToolChild {
     }
 }
 
-/// Reads standard error to its end, to avoid blocking the child, and keeps the last part.
+/// Reads standard error to its end, to avoid blocking the child, and stores the last part.
 async fn listen(stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) {
     let mut stderr = BufReader::new(stderr);
     let mut piece = [0; 1_024];

@@ -1,4 +1,5 @@
-//! rmcp transport over the standard streams of a program: a message a line. Not for the program itself.
+//! rmcp transport over the standard streams of a program: one message per line. Not for the program
+//! itself.
 
 mod lines;
 
@@ -24,14 +25,14 @@ pub(super) struct StdioTransport {
     /// None once the connection is closed, which closes the program's standard input.
     outgoing: Arc<Mutex<Option<Outgoing>>>,
     joined: JoinedLines,
-    /// Texts that are not read yet.
+    /// Texts that have not been parsed yet.
     texts: VecDeque<String>,
     messages: MessageReader,
     warnings: PacedLog,
 }
 
 impl StdioTransport {
-    /// Creates the transport; a longer line than `most` bytes is left out.
+    /// Creates the transport; a line longer than `most` bytes is skipped.
     pub(super) fn new(stdout: ChildStdout, stdin: ChildStdin, most: usize) -> Self {
         Self {
             incoming: FramedRead::new(stdout, Lines::new(most)),
@@ -86,7 +87,7 @@ impl Transport<RoleClient> for StdioTransport {
                     self.warnings.log(|left_out| {
                         tracing::warn!(
                             left_out,
-                            "left out a line of a tool server: it is too long"
+                            "skipped a line of a tool server, because it is too long"
                         );
                     });
                     self.messages.begin_unread(&begin, "is too long");

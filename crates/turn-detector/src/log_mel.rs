@@ -1,30 +1,31 @@
-//! Log-mel spectrogram as Whisper defines it, of the last 8 s: what Smart Turn was trained on. Not for the model.
+//! Log-mel spectrogram as Whisper defines it, of the last 8 s: the input for which Smart Turn was
+//! trained. Not for the model.
 //!
-//! Speech stands at the end, with zeros before it; the waveform is normalised to mean 0 and variance 1. Frames
-//! of 400 samples (periodic Hann window, reflected at both ends) every 160, 80 bands on Slaney's mel scale with
-//! Slaney's areas, log10 limited to 8 below the highest, then (x + 4) / 4. Source: `WhisperFeatureExtractor`
-//! of Hugging Face's transformers, with `do_normalize`.
+//! Speech is at the end, with zeros before it; the waveform is normalised to mean 0 and variance 1.
+//! Frames of 400 samples (periodic Hann window, reflected at both ends) every 160, 80 bands on
+//! Slaney's mel scale with Slaney's areas, log10 limited to 8 below the highest, then (x + 4) / 4.
+//! Source: `WhisperFeatureExtractor` of Hugging Face's transformers, with `do_normalize`.
 
 use std::f32::consts::PI;
 
 use hearken_inference::BandEnergies;
 
 const RATE_HZ: f32 = 16_000.0;
-/// Samples that the model looks at: 8 s.
+/// Number of samples that the model receives: 8 s.
 pub(crate) const SAMPLES: usize = 128_000;
 const WINDOW: usize = 400;
 const HOP: usize = 160;
-/// Bands of the spectrogram.
+/// Number of bands of the spectrogram.
 pub(crate) const BANDS: usize = 80;
-/// Frames of the spectrogram.
+/// Number of frames of the spectrogram.
 pub(crate) const FRAMES: usize = SAMPLES / HOP;
 const FLOOR: f32 = 1e-10;
 /// Added to the variance, so that silence can be normalised.
 const EPSILON: f32 = 1e-7;
-/// Below the highest value, in powers of ten.
+/// Dynamic range below the highest value, in powers of ten.
 const RANGE: f32 = 8.0;
 
-/// Computes spectrograms; its buffers are used again.
+/// Computes spectrograms; its buffers are reused.
 pub(crate) struct LogMel(BandEnergies);
 
 impl LogMel {
@@ -51,7 +52,7 @@ impl LogMel {
         let mut alike = false;
         for place in 0..FRAMES {
             let start = (place * HOP) as isize - (WINDOW / 2) as isize;
-            // All frames in the zeros before the speech are alike.
+            // All frames in the zeros before the speech are equal.
             let in_zeros = start >= 0 && start as usize + WINDOW <= silent;
             if !(in_zeros && alike) {
                 self.column(&wave, start, &mut column);
@@ -68,7 +69,7 @@ impl LogMel {
         features
     }
 
-    /// Computes one frame, which begins at this sample.
+    /// Computes one frame, which starts at this sample.
     fn column(&mut self, wave: &[f32], start: isize, column: &mut [f32; BANDS]) {
         let samples = (0..WINDOW).map(|offset| wave[reflected(start + offset as isize)]);
         self.0.of(samples, column);
@@ -78,7 +79,7 @@ impl LogMel {
     }
 }
 
-/// Returns the last 8 s with mean 0 and variance 1, zeros before them included.
+/// Returns the last 8 s, zeros before the speech included, with mean 0 and variance 1.
 fn normalised(speech: &[i16]) -> Vec<f32> {
     let speech = &speech[speech.len().saturating_sub(SAMPLES)..];
     let mut wave = vec![0.0; SAMPLES - speech.len()];
@@ -94,14 +95,15 @@ fn normalised(speech: &[i16]) -> Vec<f32> {
     wave
 }
 
-/// Returns the place of a sample beyond an end: the wave is mirrored there, without its last sample.
+/// Returns the position of a sample beyond an end: the wave is mirrored there, without its last
+/// sample.
 fn reflected(place: isize) -> usize {
     let last = SAMPLES as isize - 1;
     let place = place.abs();
     (if place > last { 2 * last - place } else { place }) as usize
 }
 
-/// Returns the edges of the bands in Hz: each reaches over three.
+/// Returns the edges of the bands in Hz: each band spans three of them.
 fn edges() -> Vec<f32> {
     let highest = mel(RATE_HZ / 2.0);
     (0..BANDS + 2).map(|n| hertz(highest * n as f32 / (BANDS + 1) as f32)).collect()
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tone_stands_in_its_band_where_it_sounds() {
+    fn a_tone_is_in_its_band_at_its_time() {
         let tone = pcm::tone(1_000.0, 32_000, 16_000);
         let features = LogMel::new().of(&tone);
         assert_eq!(features.len(), BANDS * FRAMES);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_the_zeros_are_what_they_would_be_without_the_shortcut() {
+    fn frames_in_the_zeros_are_the_same_without_the_shortcut() {
         let tone = pcm::tone(300.0, 20_000, 16_000);
         let mut zeros = vec![0; SAMPLES - tone.len()];
         zeros.extend_from_slice(&tone);
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_too_long_speech_are_no_trouble() {
+    fn silence_and_too_long_speech_have_finite_features() {
         let mut mel = LogMel::new();
         for speech in [Vec::new(), vec![0; 16_000], vec![i16::MIN; SAMPLES + 77]] {
             assert!(mel.of(&speech).iter().all(|value| value.is_finite()));
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_goes_there_and_back() {
+    fn the_scale_is_invertible() {
         for hz in [0.0, 440.0, 999.0, 1_000.0, 4_000.0, 8_000.0] {
             assert!((hertz(mel(hz)) - hz).abs() < 0.5, "{hz}");
         }

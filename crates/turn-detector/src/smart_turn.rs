@@ -22,16 +22,16 @@ impl SmartTurn {
         Ok(Self { graph: Graph::load(file)?, features: LogMel::new() })
     }
 
-    /// Returns the probability that the person who said this (16 kHz, mono) has finished.
+    /// Returns the probability that the speaker of this speech (16 kHz, mono) has finished.
     ///
     /// # Errors
-    /// Fails if the model is another one than Smart Turn.
+    /// Fails if the model is not Smart Turn.
     pub fn judge(&mut self, speech: &[i16]) -> anyhow::Result<f32> {
         let features = self.features.of(speech);
         let output = self.graph.run([1, BANDS, FRAMES], features)?;
-        let probability = output.first().copied().context("the model gives no value")?;
+        let probability = output.first().copied().context("the model returned no value")?;
         if !(0.0..=1.0).contains(&probability) {
-            bail!("the model gives {probability}, which is no probability");
+            bail!("the model returned {probability}, which is not a probability");
         }
         Ok(probability)
     }

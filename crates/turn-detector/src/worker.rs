@@ -1,4 +1,5 @@
-//! The turn detector as the pipeline asks it: Smart Turn on a thread of its own. Not for the model, nor for the thread.
+//! The turn detector for the pipeline: Smart Turn on a separate thread. Not for the model, nor for
+//! the thread.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,11 +14,11 @@ use crate::smart_turn::SmartTurn;
 pub struct Worker(hearken_inference::Worker<Vec<i16>, f32>);
 
 impl Worker {
-    /// Starts the thread, which loads Smart Turn from this file and may use this share of one core, in percent. Until
-    /// the model is loaded, and where it cannot be, which is logged, nothing is judged.
+    /// Starts the thread, which loads Smart Turn from this file and may use this share of one core,
+    /// in percent. Until then, and if loading fails, which is logged, nothing is judged.
     ///
     /// # Errors
-    /// Fails if the system gives no thread.
+    /// Fails if the system refuses a thread.
     pub fn start(file: PathBuf, cpu_percent: u32) -> anyhow::Result<Self> {
         let settings = Settings {
             name: "turn detector",

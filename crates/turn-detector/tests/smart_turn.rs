@@ -1,13 +1,14 @@
-//! The real model on recorded speech judges as it does in ONNX Runtime, whose values stand here. Needs the model
-//! `smart-turn`, which `scripts/engines` fetches; skips without it.
+//! Checks that the real model on recorded speech judges as in ONNX Runtime, whose values are below.
+//! Needs the model `smart-turn`, which `scripts/engines` fetches; skips without it.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 use hearken_audio::sound;
 use hearken_base::testkit::models;
 use hearken_turn_detector::SmartTurn;
 
-/// Recording, number of its samples that are judged, and the probability in ONNX Runtime 1.32 with the
-/// features of pipecat-ai 1.14.0. Where quantised values are rounded otherwise, up to 0.1 lies between.
+/// Recording, number of its samples that are judged, and the probability in ONNX Runtime 1.32 with
+/// the features of pipecat-ai 1.14.0. If quantised values are rounded differently, results differ
+/// by up to 0.1.
 const JUDGED: [(&str, usize, f32); 7] = [
     ("en_sorrow_with_pauses", 54_400, 0.0075),
     ("en_sorrow_with_pauses", 92_800, 0.0069),
@@ -19,9 +20,9 @@ const JUDGED: [(&str, usize, f32); 7] = [
 ];
 
 #[test]
-fn it_judges_as_in_onnx_runtime() {
+fn judgements_match_onnx_runtime() {
     let Some(file) = models::fetched("smart-turn") else {
-        return eprintln!("skipped: the model smart-turn is not there; run scripts/engines");
+        return eprintln!("skipped: the model smart-turn is missing; run scripts/engines");
     };
     let mut model = SmartTurn::load(&file).unwrap();
     for (name, samples, expected) in JUDGED {

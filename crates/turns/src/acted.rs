@@ -1,6 +1,6 @@
-//! A conversation in virtual time: a person asks with a recording, a device that is emulated hears it, the real actors
-//! of its connection answer, and something is heard over the reply. What the server sent and the device played is
-//! kept with its times. Not for choosing what happens, nor for judging it.
+//! Simulates one conversation in virtual time: a recorded question, an emulated device, the real
+//! actors of its connection, and a sound over the reply. Records with timestamps what the server
+//! sent and the device played. Drawing the scene and judging the result are elsewhere.
 
 mod connection;
 mod log;
@@ -27,78 +27,78 @@ use crate::manifest::Stretch;
 
 pub use self::log::{Played, Seen, Sent, Tag};
 
-/// The device listens by then.
+/// Deadline for the device to start listening.
 const CONNECTED: Duration = Duration::from_secs(3);
-/// A reply has begun by then, or none comes.
+/// Deadline for the first sound of the reply.
 const ANSWERED: Duration = Duration::from_secs(20);
-/// All is over when nothing more has happened for this long.
+/// The conversation is over after this much quiet.
 const OVER: Duration = Duration::from_secs(3);
-/// A conversation is given up after this.
+/// Time limit of a conversation.
 const LONGEST: Duration = Duration::from_secs(150);
 
-/// A sound that a microphone hears, 16 kHz mono.
+/// Sound at a microphone, 16 kHz mono.
 #[derive(Debug, Clone, Default)]
 pub struct Sound {
     /// Its samples.
     pub samples: Arc<[i16]>,
-    /// From the beginning to the end of the voice in it.
+    /// Start and end of the voice in it.
     pub voice: Stretch,
-    /// Words that the recogniser understands of it.
+    /// Words that the recogniser returns for it.
     pub words: &'static str,
 }
 
-/// A sentence of a reply, as the model writes it and the synthesiser says it.
+/// Sentence of a reply, as written by the model and spoken by the synthesiser.
 #[derive(Debug, Clone)]
 pub struct Sentence {
-    /// Its words.
+    /// Its text.
     pub text: &'static str,
-    /// Its sound, 16 kHz mono.
+    /// Its audio, 16 kHz mono.
     pub sound: Arc<[i16]>,
 }
 
-/// Echo of a device that leaves it to the server.
+/// Echo of a device that leaves echo cancellation to the server.
 #[derive(Debug, Clone)]
 pub struct Echo {
     /// The room, with its loudspeaker.
     pub(crate) room: Room,
-    /// By how much the reply is weaker at the microphone than it was made.
+    /// Gain of the reply from its own level to the level at the microphone.
     pub gain: f64,
-    /// What the recogniser understands of an echo that is taken for a person.
+    /// Words that the recogniser returns for an echo that is mistaken for a person.
     pub words: &'static str,
 }
 
-/// What happens.
+/// One conversation to simulate.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// Version of the firmware.
+    /// Firmware version.
     pub profile: Profile,
-    /// Build options of the firmware.
+    /// Firmware build options.
     pub build: Build,
-    /// Version of the binary header.
+    /// Version of the binary framing.
     pub framing: u32,
-    /// Network, both ways.
+    /// Network in both directions.
     pub network: Network,
     /// Services behind the server.
     pub upstreams: Upstreams,
-    /// Level of the room's own noise, of 32,768.
+    /// Level of the room noise, of 32,768.
     pub noise: f64,
-    /// Echo of the replies, if there is any.
+    /// Echo of the replies, if any.
     pub echo: Option<Echo>,
-    /// What the person asks.
+    /// The user's question.
     pub question: Sound,
-    /// The answer to it.
+    /// Reply to the question.
     pub reply: Vec<Sentence>,
-    /// The answer to all else.
+    /// Reply to anything else.
     pub other: Sentence,
-    /// What is heard over the reply, and after how much of it.
+    /// Sound over the reply, and its offset from the start of the reply.
     pub over: Option<(Duration, Sound)>,
-    /// Chance of the network and of the noise.
+    /// Seed of the network and the noise.
     pub seed: u64,
-    /// True if what was recorded and played is kept.
+    /// True to record the audio of the microphone and the loudspeaker.
     pub keeps_sound: bool,
 }
 
-/// Lets it happen at a server with these settings.
+/// Plays the scene with these server settings.
 pub fn play(
     scene: &Scene,
     settings: PipelineSettings,
@@ -116,7 +116,7 @@ async fn converse(
     settings: PipelineSettings,
     detector: Option<Arc<dyn TurnDetector>>,
 ) -> Seen {
-    tracing::debug!(seed = scene.seed, "the conversation begins");
+    tracing::debug!(seed = scene.seed, "the conversation starts");
     let detector = detector.filter(|_| !settings.turn_detection.model.is_empty());
     let mut dice = Dice::new(scene.seed);
     let services = Services::new(scene);
@@ -139,7 +139,7 @@ async fn converse(
     connection.end(asked, over).await
 }
 
-/// Lets the microphone hear a sound from now on, and returns when the voice in it begins and ends.
+/// Plays a sound into the microphone from now on, and returns the span of the voice in it.
 fn say(connection: &mut Connection, services: &Services, sound: &Sound) -> Stretch {
     let begun = connection.hear(Arc::clone(&sound.samples));
     let voice = begun + sound.voice.start..begun + sound.voice.end;

@@ -1,6 +1,6 @@
-//! The turn detector in virtual time: it judges at once by the clock of this machine, and answers after the time that
-//! it takes by the virtual one. What it has judged once it remembers, so that more policies cost little. Not for
-//! the model.
+//! Turn detector for virtual time: the model runs in real time, and its verdict arrives after a
+//! fixed virtual delay. Verdicts are cached, so that additional policies cost little. The model is
+//! in `hearken-turn-detector`.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,19 +12,19 @@ use async_trait::async_trait;
 use hearken_ports::TurnDetector;
 use hearken_turn_detector::SmartTurn;
 
-/// Turn detector that remembers.
+/// Turn detector with a cache of its verdicts.
 pub struct Remembering {
-    /// Idle models, one for each thread that asks.
+    /// Idle models; one is loaded per thread.
     models: Mutex<Vec<SmartTurn>>,
     known: Mutex<HashMap<u64, f32>>,
     takes: Duration,
 }
 
 impl Remembering {
-    /// Loads the model once for each of so many threads. A judgement takes this much virtual time.
+    /// Loads one model per thread. A verdict takes `takes` of virtual time.
     ///
     /// # Errors
-    /// Fails if the file is no such model.
+    /// Fails if the file is not a turn detection model.
     pub fn load(file: &Path, threads: usize, takes: Duration) -> anyhow::Result<Self> {
         let models: Result<_, _> = (0..threads).map(|_| SmartTurn::load(file)).collect();
         Ok(Self { models: Mutex::new(models?), known: Mutex::default(), takes })

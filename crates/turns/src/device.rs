@@ -1,5 +1,6 @@
-//! The way of a recording through a device and the network, into the real actors of a connection, in virtual time:
-//! Opus of the firmware's encoder, DTX, packets of 60 ms that come late. Not for judging when the server answers, nor how soon.
+//! Sends a recording through a device and the network into the real actors of a connection, in
+//! virtual time: Opus of the firmware's encoder, DTX, packets of 60 ms that arrive late. Scoring
+//! the answers is in [`score`](crate::score) and [`latency`](crate::latency).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +13,20 @@ use hearken_ports::{Prompt, TurnDetector};
 use hearken_virtual_device::sound::PACKET;
 use tokio::time::Instant;
 
-/// Shortest way of a packet to the server.
+/// Shortest delay of a packet to the server.
 pub(crate) const WAY: Duration = Duration::from_millis(20);
-/// Nothing answers in this time: what is looked for is when a turn is taken to be over.
+/// Delay of a model that never answers: only the end of the turn is measured.
 const NEVER: Duration = Duration::from_secs(3_600);
 
 /// Network between device and server.
 #[derive(Debug, Clone, Copy)]
 pub struct Network {
-    /// Longest additional delay of a packet. Most have little of it, one in twenty all.
+    /// Longest additional delay of a packet. Most packets have little of it, one in twenty has all.
     pub jitter: Duration,
 }
 
 impl Network {
-    /// Returns when each packet arrives, from the start of the recording. They stay in order.
+    /// Returns when each packet arrives, from the start of the recording. Packets stay in order.
     pub fn arrivals(&self, packets: usize, seed: u64) -> Vec<Duration> {
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut last = Duration::ZERO;
@@ -44,7 +45,7 @@ impl Network {
     }
 }
 
-/// Services that understand everything, and answer it.
+/// Simulated services, which recognise every utterance and answer it.
 #[derive(Debug, Clone, Copy)]
 pub struct Upstreams {
     /// Time from the end of the audio to the transcript.
@@ -53,12 +54,12 @@ pub struct Upstreams {
     pub model: Duration,
     /// Time from the words to their sound.
     pub synthesiser: Duration,
-    /// How old the audio is of which the recogniser tells words while it listens, if it does.
+    /// Lag of the recogniser's partial results behind the audio; `None` without partial results.
     pub partials: Option<Duration>,
 }
 
 impl Upstreams {
-    /// Words are understood at once, and never answered: for when a turn is taken to be over.
+    /// Recognises immediately and never answers: measures only when a turn counts as over.
     pub const PATIENT: Self = Self {
         recogniser: Duration::ZERO,
         model: NEVER,
@@ -88,21 +89,21 @@ impl Plan for Upstreams {
     }
 }
 
-/// What came of a recording.
+/// Result of a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// When the device was told what was understood: each time at which its turn was taken to be over.
+    /// Times at which the device received a transcript, that is, at which a turn counted as over.
     pub told: Vec<Duration>,
-    /// When each packet of a reply came.
+    /// Times at which the packets of the reply arrived.
     pub audio: Vec<Duration>,
-    /// Number of times that the recogniser was to finish.
+    /// Number of requested final transcripts.
     pub recognised: usize,
-    /// Number of prompts that the model got.
+    /// Number of prompts to the model.
     pub asked: usize,
 }
 
-/// Sends the packets to a server with these settings and services, and returns what came of it. Times are from the
-/// beginning of the recording.
+/// Sends the packets to a server with these settings and services. Times count from the start of
+/// the recording.
 pub fn play(
     settings: PipelineSettings,
     detector: Option<Arc<dyn TurnDetector>>,
@@ -117,9 +118,9 @@ pub fn play(
     };
     actix::System::with_tokio_rt(clock).block_on(async move {
         let mut pipeline = TestPipeline::greeted(settings, 1).await;
-        *pipeline.script.plan.lock().expect("nobody panics with it") = Some(Arc::new(upstreams));
+        *pipeline.script.plan.lock().expect("no panic while locked") = Some(Arc::new(upstreams));
         let detector = detector.filter(|_| has_model);
-        *pipeline.script.turn_detector.lock().expect("nobody panics with it") = detector;
+        *pipeline.script.turn_detector.lock().expect("no panic while locked") = detector;
         pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
         let epoch = Instant::now();
         let zero = pipeline.now();
@@ -136,8 +137,8 @@ pub fn play(
         Seen {
             told: times("stt"),
             audio: times("audio"),
-            recognised: script.utterances.lock().expect("nobody panics with it").len(),
-            asked: script.prompts.lock().expect("nobody panics with it").len(),
+            recognised: script.utterances.lock().expect("no panic while locked").len(),
+            asked: script.prompts.lock().expect("no panic while locked").len(),
         }
     })
 }
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_arrive_in_order_and_late_at_times() {
+    fn packets_arrive_in_order_and_within_the_jitter() {
         let jitter = Duration::from_millis(100);
         let arrivals = Network { jitter }.arrivals(400, 7);
         assert!(arrivals.is_sorted());
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_comes_as_late_as_its_services_and_attempts_are_counted() {
+    fn the_latency_of_a_reply_is_that_of_its_services() {
         let ms = Duration::from_millis;
         let packets = [sound::voice(1_200), sound::silence(2_500)].concat();
         let arrivals = Network { jitter: Duration::ZERO }.arrivals(packets.len(), 1);

@@ -1,6 +1,7 @@
-//! Echo: a reply is played by a device in a room, its microphone hears both the reply and a person, and the server's
-//! voice detection says when somebody speaks. How much echo is left, how often it is taken for a person, and how often a
-//! person is heard over it. Not for what becomes of a reply then.
+//! Echo: a device plays a reply in a room, its microphone records the reply and a person, and the
+//! server's voice detection reports speech. Measures the residual echo, the rate of false
+//! detections, and the share of persons detected over the echo. How a reply reacts to a detection
+//! is in [`interruptions`](crate::interruptions).
 
 pub mod conditions;
 mod device;
@@ -26,31 +27,31 @@ pub use self::hearing::Remedy;
 
 /// Length of a scene.
 const SCENE: Duration = Duration::from_secs(60);
-/// The canceller has learned the room by then.
+/// Time for the canceller to adapt to the room.
 const LEARNED: Duration = Duration::from_secs(5);
-/// From one person's words to the next.
+/// Time between the words of two persons.
 const APART: Duration = Duration::from_secs(9);
 /// Longest words over a reply.
 const WORDS: Duration = Duration::from_millis(2_500);
-/// What a person says reaches the server's decision this long after it, at the latest.
+/// Longest delay from speech to the server's detection.
 const REACHES: Duration = Duration::from_millis(300);
-/// Level of the reply as it is sent, of 32,768.
+/// Level of the reply as sent, of 32,768.
 const REPLY_LEVEL: f64 = 3_000.0;
-/// Its level at the microphone.
+/// Level of the reply at the microphone.
 const ECHO_LEVEL: f64 = 1_500.0;
 
-/// What was found in some scenes.
+/// Result of a number of scenes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Echo {
-    /// Time in which a reply was played and nobody spoke, after the canceller had learned the room.
+    /// Playback time without speech, after the canceller has adapted.
     pub alone: Duration,
-    /// Times that a person was heard then.
+    /// Number of false detections in that time.
     pub false_starts: usize,
-    /// Energy of the microphone in that time, without and with the remedy.
+    /// Energy of the microphone signal in that time, without and with the remedy.
     pub energy: [f64; 2],
-    /// Persons who spoke over the reply.
+    /// Number of persons who spoke over the reply.
     pub speakers: usize,
-    /// Those who were heard while they spoke.
+    /// Number of those that were detected while they spoke.
     pub heard: usize,
 }
 
@@ -64,22 +65,22 @@ impl Echo {
         self.heard += other.heard;
     }
 
-    /// Returns by how many decibels the echo was reduced.
+    /// Returns the echo reduction in decibels.
     pub fn erle_db(&self) -> f64 {
         10.0 * (self.energy[0] / self.energy[1].max(1e-9)).max(1e-9).log10()
     }
 }
 
-/// Recordings that replies and persons are made of.
+/// Recordings for replies and for persons.
 pub struct Voices {
     replies: Vec<Vec<i16>>,
     persons: Vec<Vec<i16>>,
 }
 
-/// Reads the recordings of a manifest: replies are made of one half, persons of the other.
+/// Reads the recordings of a manifest: half of them become replies, the others persons.
 ///
 /// # Errors
-/// Fails if a recording cannot be read, or there are too few.
+/// Fails if a recording cannot be read, or there are fewer than two.
 pub fn read(samples: &[Sample]) -> anyhow::Result<Voices> {
     let mut voices = Voices { replies: Vec::new(), persons: Vec::new() };
     for (n, sample) in samples.iter().enumerate() {
@@ -92,18 +93,18 @@ pub fn read(samples: &[Sample]) -> anyhow::Result<Voices> {
     enough.then_some(voices).context("at least two recordings are needed")
 }
 
-/// Somebody who speaks over the reply.
+/// Person who speaks over the reply.
 struct Person {
     from: Duration,
     until: Duration,
     sound: Vec<i16>,
 }
 
-/// What is measured at a level of the person, in decibels over the echo: for each remedy what was found.
+/// For each level of the person, in decibels over the echo: the result of each remedy.
 pub type Found = Vec<(f64, Vec<(Remedy, Echo)>)>;
 
-/// Plays the scenes of these numbers with each remedy, on several threads. Persons speak at these levels, in decibels over
-/// the echo.
+/// Plays the scenes in this range with each remedy, on several threads. Persons speak at these
+/// levels, in decibels over the echo.
 ///
 /// # Errors
 /// Fails if libopus cannot be used.
@@ -119,7 +120,7 @@ pub fn measure(
     let found = Mutex::new(Ok(found));
     in_parallel(jobs, usize::try_from(scenes.end - scenes.start)?, |number| {
         let scene = scene(voices, condition, scenes.start + number as u64, levels_db);
-        let mut found = found.lock().expect("no thread panics with it");
+        let mut found = found.lock().expect("no panic while locked");
         match (scene, &mut *found) {
             (Ok(scene), Ok(all)) => {
                 let all = all.iter_mut().flat_map(|(_, remedies)| remedies);
@@ -129,7 +130,7 @@ pub fn measure(
             (Ok(_), Err(_)) => {}
         }
     });
-    found.into_inner().expect("no thread panics with it")
+    found.into_inner().expect("no panic while locked")
 }
 
 /// Plays one scene at each level with each remedy.
@@ -168,7 +169,7 @@ fn scene(
     Ok(found)
 }
 
-/// Returns what a microphone records if the persons speak at this level.
+/// Returns the signal of the microphone, with persons at this level.
 fn microphone(background: &[f64], persons: &[Person], level: f64) -> Vec<i16> {
     let mut heard = background.to_vec();
     for person in persons {
@@ -196,7 +197,7 @@ fn judge(persons: &[Person], seen: &Seen, energy: [f64; 2]) -> Echo {
     }
 }
 
-/// Returns the energy of what the microphone heard while nobody spoke.
+/// Returns the energy of the microphone signal while no person spoke.
 fn alone(persons: &[Person], sound: &[i16]) -> f64 {
     let speaks = |n: usize| {
         let at = pcm::duration(n, UPLINK_RATE_HZ);
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_hears_its_reply_is_a_person_until_something_is_done() {
+    fn each_remedy_prevents_false_starts_by_echo() {
         let recorded = |name| sound::decoded(&sound::recorded(name));
         let voices = Voices {
             replies: vec![recorded("zh_trade_stalls")],

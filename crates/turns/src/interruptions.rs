@@ -1,5 +1,6 @@
-//! Interruptions: what becomes of a reply when something is heard over it. Conversations are acted out with recorded
-//! speech and judged by what the server sent and the device played. Not for one conversation.
+//! Interruptions: the effect of sounds over a reply. Simulates conversations with recorded speech,
+//! and judges them by what the server sent and the device played. A single conversation is in
+//! [`acted`](crate::acted).
 
 mod judge;
 mod plan;
@@ -25,16 +26,16 @@ use crate::policy::Policy;
 use crate::run::{Conditions, in_parallel, progress};
 use crate::score::Groups;
 
-/// What was found with one policy.
+/// Result of one policy.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// By language, and what was heard.
+    /// By language and kind of sound.
     pub found: Groups<Groups<Found>>,
-    /// By version of the firmware.
+    /// By firmware version.
     pub versions: Groups<Versions>,
 }
 
-/// Has each policy take part in so many conversations, the same ones; returns what was found, in their order.
+/// Plays the same conversations with each policy; returns the results in the order of the policies.
 pub fn measure(
     policies: &[Policy],
     voices: &Groups<Voices>,
@@ -52,7 +53,7 @@ pub fn measure(
         let settings = drawn.settings(&policies[policy]);
         let seen = acted::play(&drawn.scene, settings, conditions.detector.clone());
         let judgement = judge(&drawn.scene, &seen);
-        let mut outcomes = outcomes.lock().expect("no thread panics with it");
+        let mut outcomes = outcomes.lock().expect("no panic while locked");
         let outcome = &mut outcomes[policy];
         let found = outcome.found.entry(drawn.language.to_owned()).or_default();
         found.entry(drawn.kind.name().to_owned()).or_default().add(number, drawn.kind, &judgement);
@@ -61,13 +62,13 @@ pub fn measure(
         drop(outcomes);
         progress(&shown, place, all);
     });
-    let mut outcomes = outcomes.into_inner().expect("no thread panics with it");
+    let mut outcomes = outcomes.into_inner().expect("no panic while locked");
     let found = outcomes.iter_mut().flat_map(|outcome| outcome.found.values_mut());
     found.flat_map(|kinds| kinds.values_mut()).for_each(Found::sort);
     outcomes
 }
 
-/// Acts out only the conversation of this number, and returns its timeline and its judgement as text.
+/// Plays only the conversation with this number, and returns its timeline and judgement as text.
 pub fn explain(
     policy: &Policy,
     voices: &Groups<Voices>,
@@ -82,10 +83,10 @@ pub fn explain(
     let seen = capture.during(play);
     let timeline = capture.timeline(&drawn.scene, &seen, None).text();
     let heard = drawn.kind.name();
-    format!("Over the reply is heard: {heard}\n{timeline}{:#?}\n", judge(&drawn.scene, &seen))
+    format!("Sound over the reply: {heard}\n{timeline}{:#?}\n", judge(&drawn.scene, &seen))
 }
 
-/// A conversation of a run.
+/// Conversation of a run.
 struct Drawn<'a> {
     language: &'a str,
     kind: Kind,
@@ -93,10 +94,10 @@ struct Drawn<'a> {
 }
 
 impl<'a> Drawn<'a> {
-    /// Draws the conversation of this number: languages and kinds take turns.
+    /// Draws the conversation with this number; languages and kinds alternate.
     fn new(voices: &'a Groups<Voices>, number: usize, seed: u64, conditions: &Conditions) -> Self {
         let kind = Kind::ALL[number / voices.len() % Kind::ALL.len()];
-        let (language, voices) = voices.iter().nth(number % voices.len()).expect("one is there");
+        let (language, voices) = voices.iter().nth(number % voices.len()).expect("at least one");
         let scene = scene(voices, kind, seed.wrapping_add(number as u64), conditions);
         Self { language, kind, scene }
     }
@@ -108,7 +109,7 @@ impl<'a> Drawn<'a> {
     }
 }
 
-/// Returns the language that the server knows from what was said before.
+/// Returns the language in which the server's conversation starts.
 pub(crate) fn spoken(language: &str) -> Language {
     if language.starts_with("zh") { Language::Chinese } else { Language::English }
 }

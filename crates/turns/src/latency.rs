@@ -1,5 +1,5 @@
-//! How soon a reply is heard after the end of a turn, and what was asked of the services for it. Not for whether the turn
-//! was over.
+//! Latency from the end of a turn to the first audio of the reply, and the calls of services for
+//! it. Whether the turn was over is in [`score`](crate::score).
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::device::Seen;
 use crate::manifest::Sample;
 use crate::score::{EARLY, Measure};
 
-/// Latency in one group of recordings: turns that were not answered before their end.
+/// Latency of one group of recordings. Only turns that were not answered before their end count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// Times from the end of speech to the first sound of the reply, in order once it is complete.
+    /// Times from the end of speech to the first audio of the reply, in ascending order once complete.
     pub first_audio: Vec<Duration>,
-    /// Number of times that the recogniser was to finish.
+    /// Number of requested final transcripts.
     pub recognised: usize,
-    /// Number of prompts that the model got.
+    /// Number of prompts to the model.
     pub asked: usize,
     /// Turns that were answered before their end, or not at all.
     pub left_out: usize,
@@ -36,7 +36,7 @@ impl Measure for Latency {
 }
 
 impl Latency {
-    /// Returns the numbers of recognitions and of prompts for each turn.
+    /// Returns the numbers of recognitions and of prompts per turn.
     pub fn calls_per_turn(&self) -> Option<[f64; 2]> {
         let turns = self.first_audio.len();
         (turns > 0).then(|| [self.recognised, self.asked].map(|calls| calls as f64 / turns as f64))

@@ -1,8 +1,10 @@
-//! Scores of turn-taking: when does a policy answer, and whom does it cut off? Recorded speech goes through the
-//! real actors of a connection in virtual time. Not part of the server: nothing depends on it.
+//! Measures turn-taking: how soon a policy answers, and how often it cuts people off. Recorded
+//! speech passes through the real actors of a connection in virtual time. Not part of the server:
+//! nothing depends on it.
 //!
-//! Reading order: [`score`] (the metric), [`manifest`] (what is scored), [`policy`] (what is compared), [`device`]
-//! (the way of the sound), [`latency`], [`detector`], [`speech`], [`run`], [`report`]; apart from these, [`echo`] and [`speakers`].
+//! Reading order: [`score`] (the metric), [`manifest`] (the recordings), [`policy`] (the settings
+//! that are compared), [`device`] (from recording to server), [`latency`], [`detector`],
+//! [`speech`], [`run`], [`report`]; independent of these: [`echo`] and [`speakers`].
 
 pub mod acted;
 pub mod detector;

@@ -1,5 +1,5 @@
-//! Samples to listen to: conversations that show what turn-taking does, as sound in their true time, each with its
-//! timeline. Not for measuring.
+//! Audio samples: conversations that demonstrate turn-taking, as audio in real time with a
+//! timeline. Measurements are elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,36 +17,36 @@ use crate::manifest::{Sample, Stretch};
 use crate::run::Conditions;
 use crate::speech;
 
-/// Conversations that are tried until one shows what it is to show.
+/// Maximum number of conversations that are tried until one demonstrates the situation.
 const TRIES: u64 = 40;
-/// Pauses in mid-sentence that can be heard as such.
+/// Audible pauses in mid-sentence.
 const PAUSE: std::ops::Range<Duration> = Duration::from_millis(350)..Duration::from_millis(1_500);
 /// Longest question with a pause.
 const QUESTION: Duration = Duration::from_secs(8);
-/// An answer is quick that is heard so soon.
+/// Longest time to an answer that counts as quick.
 const QUICK: Duration = Duration::from_millis(900);
-/// The canceller knows the room by then.
+/// Time for the canceller to adapt to the room.
 const LEARNED: Duration = Duration::from_secs(6);
 
-/// What a conversation shows.
+/// Situation that a conversation demonstrates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Situation {
-    /// The person pauses in mid-sentence, and is not cut off.
+    /// The user pauses in mid-sentence, and is not cut off.
     Pause,
-    /// The person has finished, and is answered soon.
+    /// The user finishes, and is answered quickly.
     QuickAnswer,
-    /// The person says "mm-hmm" over the reply, which pauses and goes on.
+    /// The user says "mm-hmm" over the reply, which pauses and resumes.
     Backchannel,
-    /// Something that is not understood is heard over the reply, which pauses and goes on.
+    /// A sound without words is heard over the reply, which pauses and resumes.
     Resume,
-    /// The person says something over the reply, which ends, and is answered.
+    /// The user says something over the reply, which ends, and is answered.
     Interruption,
-    /// The device hears its own reply, which goes on until the person speaks over it.
+    /// The device hears its own reply, which continues until the user speaks over it.
     Echo,
 }
 
 impl Situation {
-    /// All of them.
+    /// All situations.
     pub const ALL: [Self; 6] = [
         Self::Pause,
         Self::QuickAnswer,
@@ -56,7 +56,7 @@ impl Situation {
         Self::Echo,
     ];
 
-    /// Returns its name, as files have it.
+    /// Returns the name, as in file names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pause => "pause-in-mid-sentence",
@@ -68,7 +68,7 @@ impl Situation {
         }
     }
 
-    /// Reports whether it can be heard in what came of a conversation.
+    /// Reports whether a conversation demonstrates the situation.
     fn is_shown(self, seen: &Seen, found: &Judgement) -> bool {
         let answered = seen.played.first().map(|played| played.at);
         match self {
@@ -81,24 +81,24 @@ impl Situation {
     }
 }
 
-/// A question with a pause.
+/// Question with a pause.
 struct Paused {
     sound: Vec<i16>,
     pause: Stretch,
 }
 
-/// A sample that was written.
+/// A sample in a file.
 #[derive(Debug)]
 pub struct Written {
-    /// Sound; its timeline stands beside it.
+    /// Audio file, next to its timeline.
     pub file: PathBuf,
-    /// True if it shows what it is to show.
+    /// True if it demonstrates its situation.
     pub shown: bool,
-    /// What was found in it.
+    /// Summary of the conversation.
     pub found: String,
 }
 
-/// Writes each situation in each language of a manifest to a folder, at a server with these settings.
+/// Writes a sample of each situation in each language of a manifest to a folder, with these server settings.
 ///
 /// # Errors
 /// Fails if a recording cannot be read, there are too few, or a file cannot be written; the message names it.
@@ -125,7 +125,7 @@ pub fn write(
     Ok(written)
 }
 
-/// Reads the questions with a pause that can be heard as such.
+/// Reads the questions with an audible pause.
 fn paused<'a>(samples: impl Iterator<Item = &'a Sample>) -> anyhow::Result<Vec<Paused>> {
     let mut all = Vec::new();
     for Sample { file, speech, pauses, .. } in samples {
@@ -142,7 +142,7 @@ fn paused<'a>(samples: impl Iterator<Item = &'a Sample>) -> anyhow::Result<Vec<P
     Ok(all)
 }
 
-/// A conversation that was acted out.
+/// A simulated conversation.
 struct Shown {
     seen: Seen,
     found: Judgement,
@@ -150,7 +150,7 @@ struct Shown {
     shown: bool,
 }
 
-/// Tries conversations until one shows the situation, and returns that or the last one.
+/// Tries conversations until one demonstrates the situation, and returns that or the last one.
 fn show(
     situation: Situation,
     voices: &Voices,
@@ -215,7 +215,7 @@ fn scene(
 }
 
 impl Shown {
-    /// Writes sound and timeline.
+    /// Writes the audio and the timeline.
     fn write(&self, folder: &Path, name: &str) -> anyhow::Result<Written> {
         let file = folder.join(format!("{name}.wav"));
         let [person, device] = [&self.seen.recorded, &self.seen.sound];
@@ -230,7 +230,7 @@ impl Shown {
         Ok(Written { file, shown: self.shown, found: self.found() })
     }
 
-    /// Returns what was found, in words.
+    /// Returns a summary of the conversation.
     fn found(&self) -> String {
         let Judgement { gaps, again, heard_twice, unheard, .. } = &self.found;
         let ms = |time: Duration| time.as_millis();
@@ -243,7 +243,7 @@ impl Shown {
         });
         let pauses = self.found.pauses.iter().map(|pause| format!("; paused {} ms", ms(*pause)));
         format!(
-            "{waited}{}{}; {again} whole sentences again, {} ms heard twice, {} ms lost, {gaps} gaps in sentences",
+            "{waited}{}{}; {again} whole sentences repeated, {} ms played twice, {} ms lost, {gaps} gaps in sentences",
             silent.unwrap_or_default(),
             pauses.collect::<String>(),
             ms(*heard_twice),
@@ -251,20 +251,18 @@ impl Shown {
         )
     }
 
-    /// Returns how far the sound is from zero where it breaks off, in percent of its largest step between neighbours.
+    /// Returns how far from zero the audio breaks off, in percent of its largest step between
+    /// adjacent samples.
     fn step_at(&self, at: Duration) -> String {
         let sound = &self.seen.sound;
         let step = |pair: &[i16]| i32::from(pair[1]).abs_diff(i32::from(pair[0]));
         let largest = sound.windows(2).map(step).max().unwrap_or(1).max(1);
         let last = samples_in(at).checked_sub(1).and_then(|n| sound.get(n)).copied();
-        format!(
-            "{} % of the largest in it",
-            u32::from(last.unwrap_or(0).unsigned_abs()) * 100 / largest
-        )
+        format!("{} % of the largest", u32::from(last.unwrap_or(0).unsigned_abs()) * 100 / largest)
     }
 }
 
-/// Writes 16-bit stereo; the shorter side ends in silence.
+/// Writes 16-bit stereo; the shorter side is padded with silence.
 fn write_stereo(file: &Path, left: &[i16], right: &[i16]) -> Result<(), hound::Error> {
     let spec = hound::WavSpec {
         channels: 2,

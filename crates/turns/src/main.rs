@@ -1,4 +1,4 @@
-//! `scripts/turns`: arguments and printing only.
+//! `scripts/turns`: arguments and output only.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people")]
 
 use std::ops::Range;
@@ -37,46 +37,48 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Scores policies: how long people wait after they have finished, and how often they are cut off in a pause.
+    /// Scores policies: how long people wait after they have finished, and how often they are cut
+    /// off in a pause.
     #[command(after_help = EXAMPLES)]
     Score(Measurement),
-    /// Measures how soon a reply is heard after the end of a turn, and how many calls of the services that takes. Turns
-    /// that are cut off are left out.
+    /// Measures how soon a reply is heard after the end of a turn, and how many calls of the
+    /// services it takes. Turns that are cut off are left out.
     #[command(after_help = EXAMPLES)]
     Latency {
         #[command(flatten)]
         measurement: Measurement,
-        /// Times that recogniser, model and synthesiser take until their first result, in ms.
+        /// Times until the first result of the recogniser, the model and the synthesiser, in ms.
         #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
         upstreams_ms: Vec<u64>,
-        /// The recogniser tells words while it listens, as of so many ms ago.
+        /// The recogniser returns partial results while it listens, with this lag in ms.
         #[arg(long)]
         partials_ms: Option<u64>,
     },
-    /// Measures interruptions: what becomes of a reply when words, backchannels, coughs, a television or its echo are
-    /// heard over it.
+    /// Measures interruptions: the effect of words, backchannels, coughs, a television or the
+    /// reply's own echo over a reply.
     #[command(after_help = EXAMPLES)]
     Interruptions {
         #[command(flatten)]
         measurement: Measurement,
-        /// Conversations with each policy.
+        /// Number of conversations with each policy.
         #[arg(long, default_value_t = 2_000)]
         conversations: usize,
-        /// The conversations follow from it.
+        /// Seed of the conversations.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Only the conversation of this number, with its timeline; `--json` lists those that went wrong.
+        /// Play only the conversation with this number, and print its timeline; `--json` lists the
+        /// ones that went wrong.
         #[arg(long)]
         only: Option<usize>,
-        /// Ask the turn detector at each silence too, as the server does; that takes ten times as long.
+        /// Ask the turn detector at each silence too, as the server does; takes ten times as long.
         #[arg(long)]
         detect_turns: bool,
-        /// Times that recogniser, model and synthesiser take until their first result, in ms.
+        /// Times until the first result of the recogniser, the model and the synthesiser, in ms.
         #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
         upstreams_ms: Vec<u64>,
     },
-    /// Writes samples to listen to, in stereo: left what the microphone hears, right what the loudspeaker plays. Beside
-    /// each stands its timeline, as text and as JSON.
+    /// Writes audio samples in stereo: the microphone on the left, the loudspeaker on the right. A
+    /// timeline accompanies each, as text and as JSON.
     #[command(after_help = EXAMPLES)]
     Listen {
         #[command(flatten)]
@@ -84,48 +86,49 @@ enum Command {
         /// Folder for the samples.
         #[arg(long)]
         out: PathBuf,
-        /// Times that recogniser, model and synthesiser take until their first result, in ms.
+        /// Times until the first result of the recogniser, the model and the synthesiser, in ms.
         #[arg(long, value_delimiter = ',', num_args = 3, default_values_t = [250, 350, 150])]
         upstreams_ms: Vec<u64>,
     },
     /// Measures echo: a device plays a reply in a room, and a person speaks over it.
     #[command(after_help = EXAMPLES)]
     Echo {
-        /// JSON lines that name recordings.
+        /// Manifest of recordings, as JSON lines.
         manifest: PathBuf,
-        /// Scenes of a minute, each in a room of its own.
+        /// Number of scenes of one minute, each in a different room.
         #[arg(long, default_value_t = 60)]
         scenes: u64,
         /// Levels of the person, in decibels over the echo.
         #[arg(long, value_delimiter = ',', default_values_t = [0.0, -10.0], allow_hyphen_values = true)]
         level_db: Vec<f64>,
-        /// What is worse than usual: drift, jumps, lost, stretches, loud, all; plain, or exact for better.
+        /// Conditions: drift, jumps, lost, stretches, loud, all; plain for the usual ones, exact
+        /// for better ones.
         #[arg(long, value_delimiter = ',', default_values_t = ["plain".to_owned()])]
         conditions: Vec<String>,
-        /// Number of the first scene: scenes of other numbers are others.
+        /// Number of the first scene; scenes with other numbers differ.
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// Scenes at a time.
+        /// Number of scenes at a time.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
-    /// Measures how well voices are told apart: recordings whose speaker is known are compared with each other.
+    /// Measures how well voices are distinguished: compares recordings of known speakers with each other.
     Speakers {
-        /// JSON lines that name recordings; a line may have `speaker`.
+        /// Manifest of recordings, as JSON lines; a line may have `speaker`.
         manifest: PathBuf,
-        /// Lengths of the speech that is judged, in seconds.
+        /// Lengths of the judged speech, in seconds.
         #[arg(long, value_delimiter = ',', default_values_t = [1.0, 1.5, 2.0, 3.0])]
         seconds: Vec<f64>,
-        /// Speaker embedder: `model.onnx` of the model `cam-plus-plus`. `scripts/turns` names the fetched one.
+        /// Speaker embedder: `model.onnx` of the model `cam-plus-plus`. Default: the one that was fetched.
         #[arg(long, env = "HEARKEN_SPEAKER_EMBEDDER")]
         embedder: PathBuf,
-        /// Send the speech through the device's Opus.
+        /// Pass the speech through the device's Opus.
         #[arg(long)]
         through_opus: bool,
-        /// Leave so much of the room's sound at both ends of the speech.
+        /// Length of the room's sound to leave at both ends of the speech.
         #[arg(long, default_value_t = 0)]
         silence_ms: u64,
-        /// Recordings at a time.
+        /// Number of recordings at a time.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
@@ -133,28 +136,29 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Measurement {
-    /// JSON lines that name recordings and mark their pauses; `crates/turns/src/manifest.rs` describes them.
+    /// Manifest of recordings with marked pauses, as JSON lines; described in `crates/turns/src/manifest.rs`.
     manifest: PathBuf,
-    /// Policy: keys of the configuration, such as `hearing.silence_ms=500`; `|` separates values of a curve.
-    /// Silence alone and the defaults are always scored; of latency, the defaults.
+    /// Policy: configuration keys, such as `hearing.silence_ms=500`; `|` separates the values of a
+    /// curve. Scores always include silence alone and the defaults; latency always includes the
+    /// defaults.
     #[arg(long)]
     policy: Vec<String>,
-    /// Only recordings in this language.
+    /// Use only recordings in this language.
     #[arg(long)]
     language: Option<String>,
-    /// Score each recording again with a pause spliced in, as a group of its own.
+    /// Score each recording again with a pause spliced in, in a separate group.
     #[arg(long)]
     splices: bool,
-    /// Turn detector: `model.onnx` of the model `smart-turn`. `scripts/turns` names the fetched one.
+    /// Turn detector: `model.onnx` of the model `smart-turn`. Default: the one that was fetched.
     #[arg(long, env = "HEARKEN_TURN_DETECTOR")]
     detector: Option<PathBuf>,
-    /// Time that the turn detector takes.
+    /// Time that the turn detector takes, in ms.
     #[arg(long, default_value_t = 50)]
     detector_ms: u64,
-    /// Longest additional delay of a packet in the network.
+    /// Longest additional delay of a packet in the network, in ms.
     #[arg(long, default_value_t = 60)]
     jitter_ms: u64,
-    /// Recordings at a time.
+    /// Number of recordings at a time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
     /// Print JSON.
@@ -250,7 +254,7 @@ fn latency(
 fn upstreams(times_ms: &[u64]) -> anyhow::Result<Upstreams> {
     let times: Vec<Duration> = times_ms.iter().copied().map(Duration::from_millis).collect();
     let [recogniser, model, synthesiser] = times[..] else {
-        bail!("--upstreams-ms needs three times, of recogniser, model and synthesiser");
+        bail!("--upstreams-ms needs three times: recogniser, model and synthesiser");
     };
     Ok(Upstreams { recogniser, model, synthesiser, partials: None })
 }
@@ -295,7 +299,7 @@ fn write_samples(args: &Measurement, folder: &Path, upstreams_ms: &[u64]) -> any
     let Some(Policy { settings, .. }) = policies.last() else { return Ok(()) };
     for written in listen::write(&samples, folder, settings, &conditions)? {
         let file = written.file.display();
-        let shows = if written.shown { "" } else { " does not show what it is to show:" };
+        let shows = if written.shown { "" } else { " does not demonstrate the situation:" };
         println!("{file}:{shows} {}", written.found);
     }
     Ok(())
@@ -327,18 +331,18 @@ fn measure_speakers(file: &Path, conditions: &speakers::Conditions) -> anyhow::R
     let samples = manifest::read(file)?.samples;
     let (found, known) = speakers::measure(&samples, conditions)?;
     print!("{}", speakers::table(&found));
-    eprintln!("{known} recordings, {} without a known speaker left out", samples.len() - known);
+    eprintln!("{known} recordings ({} without a known speaker left out)", samples.len() - known);
     Ok(())
 }
 
-/// Returns the defaults and the policies of the command line.
+/// Returns the default policy and the policies of the command line.
 fn given(args: &Measurement) -> anyhow::Result<Vec<Policy>> {
     let texts = std::iter::once("").chain(args.policy.iter().map(String::as_str));
     let policies: Vec<Vec<Policy>> = texts.map(policy::parse).collect::<Result<_, _>>()?;
     Ok(policies.concat())
 }
 
-/// Reads the recordings, and returns how many without marks were left out.
+/// Reads the recordings; returns also how many were left out without marks.
 fn turns(args: &Measurement) -> anyhow::Result<(Vec<Turn>, usize)> {
     let (samples, unmarked) = samples(args)?;
     Ok((run::read(samples, args.splices)?, unmarked))
@@ -351,7 +355,7 @@ fn samples(args: &Measurement) -> anyhow::Result<(Vec<Sample>, usize)> {
         samples.retain(|sample| sample.group == *language);
     }
     if samples.is_empty() {
-        bail!("{}: no recording to score", args.manifest.display());
+        bail!("{}: no recordings to score", args.manifest.display());
     }
     Ok((samples, manifest.unmarked))
 }

@@ -1,10 +1,11 @@
-//! Manifests of recorded turns: one JSON object a line, which names a recording, when speech begins and ends
-//! in it, and its pauses. Not for the sound itself.
+//! Manifests of recorded turns: one JSON object per line with the recording, the start and end of
+//! its speech, and its pauses. Reading the audio is in [`speech`](crate::speech).
 //!
-//! Two forms are read. Ours has `file`, `language`, `speech_start`, `speech_end`, `ends_turn` and `pauses`, all
-//! times in seconds, and may have `speaker`. That of [eot-bench](https://github.com/livekit/eot-bench) has `audio` (here the path of
-//! a file), `language` and `silence_spans`, of which the last is the end of the turn. Paths are relative to
-//! the manifest.
+//! Two forms are supported. Ours has `file`, `language`, `speech_start`, `speech_end`, `ends_turn`
+//! and `pauses`, with all times in seconds, and optionally `speaker`. That of
+//! [eot-bench](https://github.com/livekit/eot-bench) has `audio` (here the path of a file),
+//! `language` and `silence_spans`; the last span is the end of the turn. Paths are relative to the
+//! manifest.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
-/// A stretch of a recording.
+/// Span of time in a recording.
 pub type Stretch = std::ops::Range<Duration>;
 
 /// One recorded turn.
@@ -20,24 +21,24 @@ pub type Stretch = std::ops::Range<Duration>;
 pub struct Sample {
     /// Recording: Ogg Opus or WAV.
     pub file: PathBuf,
-    /// Who speaks, where the manifest says it.
+    /// Name of the speaker, if the manifest has it.
     pub speaker: Option<String>,
-    /// Language, and whether pauses were spliced in: the group in which it is counted.
+    /// Group for counting: the language, and whether a pause was spliced in.
     pub group: String,
-    /// From the first word to the end of the last.
+    /// From the start of the first word to the end of the last.
     pub speech: Stretch,
-    /// True if the end of the speech is the end of the person's turn.
+    /// True if the turn is over at the end of the speech.
     pub ends_turn: bool,
-    /// Silences inside the turn, at which nobody may answer.
+    /// Silences inside the turn, which must not be answered.
     pub pauses: Vec<Stretch>,
-    /// The pause that was spliced in; the others do not count then.
+    /// Spliced-in pause; if there is one, the other pauses do not count.
     pub spliced: Option<Stretch>,
 }
 
-/// What a manifest lists.
+/// Content of a manifest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Recordings whose speech is marked.
+    /// Recordings with marked speech.
     pub samples: Vec<Sample>,
     /// Number of recordings without marks.
     pub unmarked: usize,
@@ -69,7 +70,7 @@ struct Span {
 /// Reads a manifest.
 ///
 /// # Errors
-/// Fails if the file cannot be read, or a line of it is wrong; the message names it.
+/// Fails if the file cannot be read or a line is invalid; the message names it.
 pub fn read(path: &Path) -> anyhow::Result<Manifest> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the manifest {}", path.display()))?;
@@ -108,7 +109,7 @@ impl Line {
         let in_order = pauses.windows(2).all(|p| p[0].end <= p[1].start);
         let inside = pauses.iter().all(|p| speech.start <= p.start && p.end <= speech.end);
         if !(in_order && inside) {
-            bail!("pauses: they must lie inside the speech, in the order of time");
+            bail!("pauses: must be inside the speech, in chronological order");
         }
         let group = if self.spliced { format!("{} spliced", self.language) } else { self.language };
         let file = folder.join(self.file);
@@ -119,13 +120,14 @@ impl Line {
 
 fn stretch(start: f64, end: f64) -> anyhow::Result<Stretch> {
     let time = |seconds: f64| {
-        Duration::try_from_secs_f64(seconds)
-            .with_context(|| format!("{seconds} is no time in seconds from the start of the file"))
+        Duration::try_from_secs_f64(seconds).with_context(|| {
+            format!("{seconds} is not a time in seconds from the start of the file")
+        })
     };
     let start = time(start)?;
     let end = time(end)?;
     if start >= end {
-        bail!("{start:?} to {end:?} is no stretch of time");
+        bail!("{start:?} to {end:?} is not a span of time");
     }
     Ok(start..end)
 }
@@ -175,15 +177,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_line_and_the_fault() {
         for (line, why) in [
             ("{", "line 2"),
             (r#"{"file":"a","language":"zh","speech_start":2,"speech_end":1}"#, "speech_end"),
-            (r#"{"file":"a","language":"zh","speech_end":-1}"#, "-1 is no time"),
+            (r#"{"file":"a","language":"zh","speech_end":-1}"#, "-1 is not a time"),
             (r#"{"file":"a","language":"zh","speech_end":2,"pauses":[[1,3]]}"#, "inside"),
             (
                 r#"{"file":"a","language":"zh","speech_end":9,"pauses":[[3,4],[1,2]]}"#,
-                "order of time",
+                "chronological order",
             ),
         ] {
             let error = read_text(&format!("\n{line}")).unwrap_err();

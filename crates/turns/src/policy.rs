@@ -1,5 +1,5 @@
-//! Policies to score: settings of the server, as keys of its configuration, alone or swept over values. Not for
-//! what they do.
+//! Policies to score: settings of the server, as configuration keys with one or more values. Their
+//! effect is elsewhere.
 
 use anyhow::{Context as _, bail};
 use hearken_actors::interruption::InterruptionSettings;
@@ -9,16 +9,16 @@ use hearken_actors::turn_detection::TurnDetectionSettings;
 use hearken_audio::{HearingSettings, SpeakingSettings};
 use serde::Deserialize;
 
-/// Windows of the baseline, in ms: silence alone decides.
+/// Silence windows of the baseline, in ms: only silence ends a turn.
 const BASELINE: &str =
     "turn_detection.model='', hearing.silence_ms=200|300|400|500|600|700|800|1000|1200|1600";
 
 /// One policy: a point of a curve.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Policies that differ in one swept value are one curve.
+    /// Curve; policies that differ in one swept value share it.
     pub curve: String,
-    /// The settings that differ from the defaults.
+    /// Settings that differ from the defaults.
     pub name: String,
     /// Settings of the server.
     pub settings: PipelineSettings,
@@ -34,17 +34,17 @@ struct Keys {
     speaking: SpeakingSettings,
 }
 
-/// Returns the baseline: silence of some lengths.
+/// Returns the baseline: silence alone, with several windows.
 ///
 /// # Errors
-/// Never fails, unless the settings were renamed; a test would tell.
+/// Fails only if the settings were renamed, which a test covers.
 pub fn baseline() -> anyhow::Result<Vec<Policy>> {
     let named = |policy| Policy { curve: "silence alone".into(), ..policy };
     Ok(parse(BASELINE)?.into_iter().map(named).collect())
 }
 
-/// Reads policies: `key=value` of the configuration, separated by commas. Several values, separated by `|`, give
-/// a policy each. Nothing gives the defaults.
+/// Parses policies: `key=value` of the configuration, separated by commas. Values separated by `|`
+/// produce one policy each. An empty text is the default policy.
 ///
 /// # Errors
 /// Fails if a key is unknown or a value has another type; the message names it.
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn values_give_a_policy_each() {
+    fn each_value_produces_a_policy() {
         assert_eq!(silences(&baseline().unwrap())[..3], [200, 300, 400]);
         let some = parse("hearing.silence_ms=500|900, hearing.aggressiveness=3").unwrap();
         assert_eq!(silences(&some), [500, 900]);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_invalid_part() {
         for (text, why) in [
             ("hearing.silence=5", "unknown field `silence`"),
             ("hearing.silence_ms=soon", "hearing.silence_ms=soon"),

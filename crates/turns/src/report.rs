@@ -1,4 +1,4 @@
-//! Scores as tables of Markdown, or as JSON. Not for computing them.
+//! Renders scores as tables of Markdown, or as JSON. Computing them is elsewhere.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::latency::Latency;
 use crate::policy::Policy;
 use crate::score::{Groups, OperatingPoints, Tally, mean, operating_points, percentile};
 
-/// Returns the tables of scores: a row a policy and group, and the best points of each curve.
+/// Returns the tables of scores: one row per policy and group, and the best points of each curve.
 pub fn tables(policies: &[Policy], scores: &[Groups<Tally>]) -> String {
     let mut text = String::from(
         "| Group | Policy | Cut-offs of holds | % | Ends | Mean wait, ms | p50 | p90 | No answer | In speech |\n\
@@ -57,7 +57,7 @@ fn row(text: &mut String, group: &str, policy: &Policy, tally: &Tally) {
     .unwrap_or_default();
 }
 
-/// Returns the table of latencies: a row a policy and group.
+/// Returns the table of latencies: one row per policy and group.
 pub fn latency_table(policies: &[Policy], latencies: &[Groups<Latency>]) -> String {
     let mut text = String::from(
         "| Group | Policy | Turns | First sound after the end of speech: p50, ms | mean | p90 | Recognitions a turn | Prompts a turn |\n\
@@ -83,7 +83,7 @@ pub fn latency_table(policies: &[Policy], latencies: &[Groups<Latency>]) -> Stri
     text
 }
 
-/// Returns the same as JSON.
+/// Returns the latencies as JSON.
 pub fn latency_json(policies: &[Policy], latencies: &[Groups<Latency>]) -> Value {
     let rows = policies.iter().zip(latencies).flat_map(|(policy, groups)| {
         groups.iter().map(move |(group, latency)| {
@@ -128,11 +128,11 @@ pub fn json(policies: &[Policy], scores: &[Groups<Tally>]) -> Value {
     Value::Array(rows.collect())
 }
 
-/// Head of the table of echoes.
+/// Header of the echo table.
 pub const ECHO_HEAD: &str = "| Condition | Person over echo, dB | Remedy | Reduction (ERLE), dB | False starts an hour | Persons heard | % |\n\
      |---|---|---|---|---|---|---|";
 
-/// Returns a row of that table.
+/// Returns a row of the echo table.
 pub fn echo_row(condition: &Condition, level_db: f64, remedy: Remedy, echo: &Echo) -> String {
     let hours = echo.alone.as_secs_f64() / 3_600.0;
     let an_hour = echo.false_starts as f64 / hours.max(f64::EPSILON);
@@ -182,7 +182,7 @@ mod tests {
     use crate::policy;
 
     #[test]
-    fn a_table_has_a_row_a_policy_and_group_and_the_best_points_of_curves() {
+    fn the_table_has_a_row_per_policy_and_group_and_the_best_points_of_curves() {
         let policies = policy::parse("hearing.silence_ms=500|700").unwrap();
         let tally = |cut, wait| {
             let waits = vec![Duration::from_millis(wait)];

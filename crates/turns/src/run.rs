@@ -1,4 +1,5 @@
-//! Runs every policy on every recording, on several threads, and tallies the outcomes. Not for one recording.
+//! Runs every policy on every recording, on several threads, and collects the results. A single
+//! recording is in [`device`](crate::device).
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
@@ -21,7 +22,7 @@ use crate::speech;
 pub const LONGEST_WAIT: Duration = Duration::from_secs(4);
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// A recording as its device sends it.
+/// A recording as packets of its device.
 pub struct Turn {
     sample: Sample,
     packets: Vec<Bytes>,
@@ -29,14 +30,14 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Language that the server knows from what was said before.
+    /// Language in which the server's conversation starts.
     fn language(&self) -> Language {
         let chinese = self.sample.group.starts_with("zh");
         if chinese { Language::Chinese } else { Language::English }
     }
 }
 
-/// Reads the recordings; with `splices`, each a second time with one more pause, in a group of its own.
+/// Reads the recordings; with `splices`, each a second time with a pause spliced in, in a separate group.
 ///
 /// # Errors
 /// Fails if a recording cannot be read.
@@ -58,27 +59,27 @@ fn turn(mut sound: Vec<i16>, sample: Sample, seed: u64) -> anyhow::Result<Turn> 
     Ok(Turn { packets: speech::packets(sound)?, sample, seed })
 }
 
-/// Chance of a recording follows from its name, wherever its folder is.
+/// The seed depends on the name of the recording only, so that the folder does not matter.
 fn seed_of(sample: &Sample) -> u64 {
     let mut hasher = DefaultHasher::new();
     sample.file.file_name().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Conditions of a run beside its policies.
+/// Conditions of a run, apart from its policies.
 #[derive(Clone)]
 pub struct Conditions {
-    /// Turn detector, for policies that have one.
+    /// Turn detector, for policies with turn detection.
     pub detector: Option<Arc<dyn TurnDetector>>,
     /// Network between device and server.
     pub network: Network,
     /// Services behind the server.
     pub upstreams: Upstreams,
-    /// Recordings at a time.
+    /// Number of recordings at a time.
     pub jobs: usize,
 }
 
-/// Scores when the policies answer, in their order.
+/// Scores the policies; returns the results in their order.
 pub fn score(policies: &[Policy], turns: &[Turn], conditions: &Conditions) -> Vec<Groups<Tally>> {
     let mut scores: Vec<Groups<Tally>> = run(policies, turns, conditions);
     for tally in scores.iter_mut().flat_map(|groups| groups.values_mut()) {
@@ -87,7 +88,7 @@ pub fn score(policies: &[Policy], turns: &[Turn], conditions: &Conditions) -> Ve
     scores
 }
 
-/// Measures how soon the first sound of a reply comes with each policy, in their order.
+/// Measures the latency of replies with each policy; returns the results in their order.
 pub fn latency(
     policies: &[Policy],
     turns: &[Turn],
@@ -118,16 +119,16 @@ fn run<T: Measure + Clone + Default + Send>(
         let detector = detector.clone();
         let packets = turn.packets.clone();
         let seen = device::play(settings, detector, *upstreams, packets, arrivals);
-        let mut measured = measured.lock().expect("no thread panics with it");
+        let mut measured = measured.lock().expect("no panic while locked");
         let group = turn.sample.group.clone();
         measured[policy].entry(group).or_default().add(&turn.sample, &seen);
         drop(measured);
         progress(&shown, place, all);
     });
-    measured.into_inner().expect("no thread panics with it")
+    measured.into_inner().expect("no panic while locked")
 }
 
-/// Does this for each number below `count`, on so many threads.
+/// Calls `work` for each number below `count`, on `jobs` threads.
 pub(crate) fn in_parallel(jobs: usize, count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let next = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < count);
@@ -139,10 +140,10 @@ pub(crate) fn in_parallel(jobs: usize, count: usize, work: impl Fn(usize) + Sync
 }
 
 pub(crate) fn progress(shown: &Mutex<Instant>, done: usize, all: usize) {
-    let mut shown = shown.lock().expect("no thread panics with it");
+    let mut shown = shown.lock().expect("no panic while locked");
     if shown.elapsed() >= PROGRESS_EVERY {
         *shown = Instant::now();
-        // Nobody may be there to read it.
+        // Writing fails if stderr is closed.
         writeln!(std::io::stderr(), "{done} of {all} runs").unwrap_or_default();
     }
 }

@@ -1,6 +1,7 @@
-//! The metric, as [eot-bench](https://github.com/livekit/eot-bench) defines it. Every silence inside a turn is a
-//! hold: an answer there is a cut-off. Holds of 0.2 to 5 s count. The wait is that after the end of a turn.
-//! Pure. Not for making the server answer.
+//! The metric, as [eot-bench](https://github.com/livekit/eot-bench) defines it. Every silence
+//! inside a turn is a hold: an answer there is a cut-off. Holds of 0.2 to 5 s count. The wait is
+//! the time from the end of a turn to the answer. Pure. Making the server answer is in
+//! [`device`](crate::device).
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,29 +11,29 @@ use crate::device::Seen;
 use crate::manifest::{Sample, Stretch};
 
 const HOLDS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(5);
-/// An answer so soon after a hold is still one to it: what the person says next has not reached the server.
+/// An answer up to this long after a hold still belongs to it: the next words have not reached the server.
 const ON_ITS_WAY: Duration = Duration::from_millis(150);
-/// An answer so soon before the marked end is one to it: the voice had faded out.
+/// An answer up to this long before the marked end belongs to it: the voice had faded out.
 pub(crate) const EARLY: Duration = Duration::from_millis(300);
 
-/// What a policy did in one group of recordings.
+/// Result of a policy in one group of recordings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Silences inside turns.
+    /// Number of silences inside turns.
     pub holds: usize,
-    /// Those in which it answered.
+    /// Number of silences that were answered.
     pub cut: usize,
-    /// Waits after the ends of turns, in order once it is complete.
+    /// Waits after the ends of turns, in ascending order once complete.
     pub waits: Vec<Duration>,
-    /// Ends of turns after which no answer came while the recording ran.
+    /// Number of turns without an answer after their end, while the recording ran.
     pub missed: usize,
-    /// Answers while the person spoke, in no hold that counts.
+    /// Number of answers during speech, outside of the holds that count.
     pub in_speech: usize,
 }
 
-/// What is measured in one group of recordings.
+/// Measurement of one group of recordings.
 pub trait Measure {
-    /// Adds a recording, and what came of it.
+    /// Adds the result of a recording.
     fn add(&mut self, sample: &Sample, seen: &Seen);
 }
 
@@ -43,7 +44,7 @@ impl Measure for Tally {
 }
 
 impl Tally {
-    /// Adds a recording in which the server answered at these times.
+    /// Adds a recording that the server answered at these times.
     fn add_answers(&mut self, sample: &Sample, answers: &[Duration]) {
         let end = sample.speech.end;
         let to_pause = |at: &Duration| {
@@ -85,7 +86,7 @@ impl Tally {
         mean(&self.waits)
     }
 
-    /// Returns the wait that this share of the waits does not exceed.
+    /// Returns this quantile of the waits, such as 0.9 for the p90.
     pub fn wait_at(&self, share: f64) -> Option<Duration> {
         percentile(&self.waits, share)
     }
@@ -100,18 +101,18 @@ pub fn mean(times: &[Duration]) -> Option<Duration> {
     Some(times.iter().sum::<Duration>() / count)
 }
 
-/// Returns the time that this share of the times, which are in order, does not exceed.
+/// Returns this quantile of sorted times.
 pub fn percentile(times: &[Duration], share: f64) -> Option<Duration> {
     let rank = (times.len() as f64 * share).ceil() as usize;
     times.get(rank.saturating_sub(1)).copied()
 }
 
-/// Best points of a curve, as eot-bench names them.
+/// Best points of a curve, as in eot-bench.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OperatingPoints {
-    /// Lowest rate of cut-offs with a mean wait of at most 300 and 600 ms.
+    /// Lowest cut-off rates with a mean wait of at most 300 and 600 ms.
     pub cut_at_wait: [Option<f64>; 2],
-    /// Shortest mean wait with at most 5 and 10 % of cut-offs.
+    /// Shortest mean waits with at most 5 and 10 % of cut-offs.
     pub wait_at_cut: [Option<Duration>; 2],
 }
 
@@ -155,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_in_a_hold_cuts_it_off() {
+    fn an_answer_in_a_hold_is_a_cut_off() {
         let waits = vec![ms(700)];
         assert_eq!(tally(&[5_700]), Tally { holds: 2, waits: waits.clone(), ..Tally::default() });
-        // In a hold, and before the server could hear that the person goes on.
+        // Inside a hold, and before the server could hear the next words.
         for at in [2_500, 2_700] {
             assert_eq!(tally(&[at, 5_700]).cut, 1, "{at}");
         }
@@ -167,7 +168,7 @@ mod tests {
         let short = tally(&[1_100, 5_700]);
         assert_eq!((short.cut, short.in_speech), (0, 0));
         assert_eq!(tally(&[4_000, 5_700]).in_speech, 1);
-        // Where one was spliced in, the others are the business of another group.
+        // If a pause was spliced in, the other pauses count in another group.
         let spliced = Some(ms(3_000)..ms(3_400));
         let mut tally = Tally::default();
         tally.add_answers(&Sample { spliced, ..sample() }, &[ms(2_500), ms(5_700)]);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_counts_from_the_end_of_the_turn() {
+    fn the_wait_starts_at_the_end_of_the_turn() {
         assert_eq!(tally(&[5_400, 6_000]).waits, [ms(400)]);
         assert_eq!(tally(&[4_900]).waits, [ms(0)], "the voice had faded out");
         let never = tally(&[]);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_has_its_best_points() {
+    fn the_best_points_of_a_curve_are_found() {
         let point =
             |cut, wait| Tally { holds: 100, cut, waits: vec![ms(wait)], ..Tally::default() };
         let curve = [point(30, 250), point(12, 500), point(9, 700), point(4, 900)];

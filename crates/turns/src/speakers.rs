@@ -1,5 +1,5 @@
-//! Speakers: do two recordings have one voice? How often the speaker embedder errs, with pairs of recordings and with
-//! persons who are known by three. Not for what a server does with a voice.
+//! Speaker verification: error rates of the speaker embedder for pairs of recordings and for
+//! persons with a profile of three recordings. What the server does with a voice is elsewhere.
 
 mod table;
 mod trials;
@@ -23,65 +23,65 @@ use crate::speech;
 pub use table::table;
 pub use trials::{Errors, Trials};
 
-/// Recordings by which a person is known.
+/// Number of recordings of a profile.
 const ENROLLED: usize = 3;
-/// Shortest speech by which a person is known.
+/// Minimum length of speech for a profile.
 const SHORTEST_ENROLLED: Duration = Duration::from_millis(1_500);
-/// Most parts of a length that are taken from one recording, one after the other.
+/// Maximum number of consecutive parts of a length per recording.
 const PARTS: usize = 4;
 /// Group of all languages.
 const ALL: &str = "all";
 
-/// How speech is measured.
+/// Conditions of a measurement.
 #[derive(Debug, Clone)]
 pub struct Conditions {
-    /// The model.
+    /// Model file.
     pub embedder: PathBuf,
-    /// Lengths of the parts of speech that are judged.
+    /// Lengths of the judged parts of speech.
     pub lengths: Vec<Duration>,
-    /// What the room sounds like before and behind the speech is left at both ends of each part, so long.
+    /// Length of the room's sound before and after the speech that is added to both ends of each part.
     pub silence: Duration,
-    /// Sends the speech through the device's Opus.
+    /// True to pass the speech through the device's Opus.
     pub through_opus: bool,
-    /// Recordings at a time.
+    /// Number of recordings at a time.
     pub jobs: usize,
 }
 
-/// What is compared.
+/// Kind of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// One part with a part of another recording, both of the same length.
+    /// A part with a part of another recording, both of the same length.
     Pair,
     /// A part with the mean of three other recordings of up to 5 s.
     Enrolled,
 }
 
-/// What was found for one language, or all of them, and one length.
+/// Result for one language or all of them, and one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// Language.
+    /// Language, or `all`.
     pub group: String,
-    /// What was compared.
+    /// Kind of comparison.
     pub kind: Kind,
-    /// Length of the speech that is judged.
+    /// Length of the judged speech.
     pub length: Duration,
-    /// Persons with recordings of this length.
+    /// Number of persons with recordings of this length.
     pub speakers: usize,
     /// Trials, each within one language.
     pub trials: Trials,
 }
 
-/// The vectors of a recording, and who speaks.
+/// Embeddings of a recording, and its speaker.
 struct Voice {
     group: String,
     speaker: String,
-    /// Vectors of the parts, for each length.
+    /// Embeddings of the parts, by length.
     parts: Vec<Vec<Vec<f32>>>,
-    /// Vector of all the speech.
+    /// Embedding of all the speech.
     whole: Option<Vec<f32>>,
 }
 
-/// Measures all recordings whose speaker is known, and returns how many there are.
+/// Measures all recordings of known speakers, and returns their number too.
 ///
 /// # Errors
 /// Fails if a recording cannot be read, or the model cannot be used.
@@ -92,28 +92,28 @@ pub fn measure(samples: &[Sample], conditions: &Conditions) -> anyhow::Result<(V
     let models = Mutex::new(models.collect::<Result<Vec<_>, _>>()?);
     let voices = Mutex::new(Ok(BTreeMap::new()));
     in_parallel(conditions.jobs, known.len(), |number| {
-        let model = models.lock().expect("no thread panics with it").pop();
+        let model = models.lock().expect("no panic while locked").pop();
         let Some(mut model) = model else { return };
         let (sample, speaker) = &known[number];
         let voice = voice(sample, speaker, conditions, &mut model);
         let voice = voice.with_context(|| sample.file.display().to_string());
-        models.lock().expect("no thread panics with it").push(model);
-        let mut voices = voices.lock().expect("no thread panics with it");
+        models.lock().expect("no panic while locked").push(model);
+        let mut voices = voices.lock().expect("no panic while locked");
         match (voice, &mut *voices) {
             (Ok(voice), Ok(voices)) => drop(voices.insert(number, voice)),
             (Err(error), voices) => *voices = Err(error),
             (Ok(_), Err(_)) => {}
         }
     });
-    let voices = voices.into_inner().expect("no thread panics with it")?;
+    let voices = voices.into_inner().expect("no panic while locked")?;
     let voices: Vec<Voice> = voices.into_values().collect();
     if voices.is_empty() {
-        bail!("no recording names its speaker");
+        bail!("no recording has a known speaker");
     }
     Ok((compare(&voices, &conditions.lengths), voices.len()))
 }
 
-/// Returns who speaks: as the manifest says, or as the names of AISHELL's and LibriSpeech's files do.
+/// Returns the speaker according to the manifest, or else the file name of AISHELL or LibriSpeech.
 fn speaker(sample: &Sample) -> Option<String> {
     let named = || {
         let name = sample.file.file_stem()?.to_str()?;
@@ -157,7 +157,7 @@ fn voice(
     Ok(Voice { group, speaker, parts, whole })
 }
 
-/// Returns the sound as the server hears it from a device.
+/// Returns the audio as the server decodes it from a device.
 fn through_opus(sound: Vec<i16>) -> anyhow::Result<Vec<i16>> {
     let mut decoder = Decoder::new(UPLINK_RATE_HZ)?;
     let mut heard = Vec::with_capacity(sound.len());
@@ -167,7 +167,7 @@ fn through_opus(sound: Vec<i16>) -> anyhow::Result<Vec<i16>> {
     Ok(heard)
 }
 
-/// Compares all recordings of a language with each other, and with persons who are known by three of them.
+/// Compares all recordings of a language with each other, and with profiles of three recordings.
 fn compare(voices: &[Voice], lengths: &[Duration]) -> Vec<Found> {
     let mut groups: BTreeMap<&str, Vec<&Voice>> = BTreeMap::new();
     for voice in voices {
@@ -226,7 +226,7 @@ fn pairs(voices: &[&Voice], place: usize) -> Trials {
     trials
 }
 
-/// Each three recordings of a person, one after the other, are a profile, with which all others are compared.
+/// Each three consecutive recordings of a person form a profile, which is compared with all others.
 fn enrolled(voices: &[&Voice], place: usize) -> Trials {
     let mut trials = Trials::default();
     for (speaker, own) in by_speaker(voices.iter().filter(|v| v.whole.is_some())) {
@@ -242,7 +242,7 @@ fn enrolled(voices: &[&Voice], place: usize) -> Trials {
     trials
 }
 
-/// Returns the mean of vectors, of length 1.
+/// Returns the mean of vectors, normalised to length 1.
 fn mean<'a>(vectors: impl Iterator<Item = &'a [f32]>) -> Vec<f32> {
     let mut sum: Vec<f32> = Vec::new();
     for vector in vectors {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speaker_is_named_by_the_manifest_or_the_file() {
+    fn the_speaker_is_read_from_the_manifest_or_the_file_name() {
         let named = |file: &str, speaker: Option<&str>| super::speaker(&sample(file, speaker));
         assert_eq!(named("x/en_libri-1688-142285-0000.opus", None).as_deref(), Some("1688"));
         assert_eq!(named("zh_aishell-BAC009S0150W0002.opus", None).as_deref(), Some("0150"));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn each_recording_is_compared_with_each_and_with_profiles_of_its_language() {
+    fn recordings_are_compared_with_others_and_with_profiles_in_their_language() {
         let of = |(speaker, degrees): (&str, f32)| voice(speaker, degrees, "en");
         let mut voices: Vec<Voice> =
             [("a", 0.0), ("a", 10.0), ("a", 20.0), ("a", 50.0), ("b", 90.0)].map(of).into();

@@ -1,5 +1,5 @@
-//! The sound of a recorded turn, as a microphone would go on hearing it: with the room's own noise behind it,
-//! and with pauses spliced in where that is asked for. Not for Opus.
+//! Audio of a recorded turn, extended by the room's own noise and optionally with pauses spliced
+//! in. Encoding is in `hearken-virtual-device`.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -15,18 +15,18 @@ use hearken_virtual_device::sound::{self, Sound, UPLINK_RATE_HZ};
 
 use crate::manifest::Sample;
 
-/// Length of the noise that stands for the room: the quietest such part of the recording.
+/// Length of the room noise: the quietest part of this length in the recording.
 const ROOM: Duration = Duration::from_millis(300);
 const FRAME: Duration = Duration::from_millis(20);
-/// A pause is spliced this far from both ends of the speech, and from other pauses.
+/// Minimum distance of a spliced pause from both ends of the speech, and from other pauses.
 const APART: Duration = Duration::from_millis(600);
-/// Lengths of spliced pauses.
+/// Lengths of spliced pauses, in seconds.
 const SPLICED: std::ops::Range<f64> = 0.2..1.6;
 
-/// Reads the sound of a recording, 16 kHz mono.
+/// Reads the audio of a recording, 16 kHz mono.
 ///
 /// # Errors
-/// Fails if the file cannot be read or has no sound; the message names it.
+/// Fails if the file cannot be read or has no audio; the message names it.
 pub fn read(file: &Path) -> anyhow::Result<Vec<i16>> {
     match FileKind::of(file) {
         Some(FileKind::Wav) => Ok(sound::read_wav(file)?.at_rate(UPLINK_RATE_HZ)?.samples),
@@ -63,14 +63,14 @@ fn room(sound: &[i16]) -> Vec<i16> {
     quietest.unwrap_or(&[0]).to_vec()
 }
 
-/// Appends noise, played forwards and backwards in turns, so that no edge is heard.
+/// Appends noise, alternately forwards and backwards, to avoid audible edges.
 fn append_room(sound: &mut Vec<i16>, room: &[i16], length: Duration) {
     let there_and_back = room.iter().chain(room.iter().rev()).copied().cycle();
     sound.extend(there_and_back.take(samples_in(length)));
 }
 
-/// Returns the recording with one more pause, at the quietest place inside its speech; `None` where its speech is
-/// too short. The length is drawn from `seed`.
+/// Returns the recording with an additional pause at the quietest point of its speech; `None` if
+/// its speech is too short. The length is drawn from `seed`.
 pub fn spliced(sound: &[i16], sample: &Sample, seed: u64) -> Option<(Vec<i16>, Sample)> {
     let from = sample.speech.start + APART;
     let to = sample.speech.end.checked_sub(APART)?;
@@ -102,7 +102,7 @@ pub fn spliced(sound: &[i16], sample: &Sample, seed: u64) -> Option<(Vec<i16>, S
     Some((longer, Sample { group, speech, pauses, spliced, ..sample.clone() }))
 }
 
-/// Returns the sound as the packets of a device with DTX.
+/// Returns the audio as packets of a device with DTX.
 ///
 /// # Errors
 /// Fails if libopus cannot be used.

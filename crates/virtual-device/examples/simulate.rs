@@ -1,5 +1,5 @@
-//! The long simulation: a thousand hours of conversation in virtual time, or one household with
-//! all that happened in it. Started by `scripts/simulate`; not for CI, whose short run is a test.
+//! The long simulation: a thousand hours of conversation in virtual time, or one household with its
+//! timeline. Started by `scripts/simulate`; not for CI, whose short run is a test.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -24,7 +24,7 @@ use simulation::plan::{Broken, Plan};
 use simulation::{Outcome, simulate};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
-/// Failing seeds that are shown with their faults.
+/// Maximum number of failing seeds that are shown with their faults.
 const MOST_SHOWN: usize = 20;
 
 /// Simulates hours of conversation over all firmware versions, and judges every packet.
@@ -34,16 +34,16 @@ struct Args {
     /// Hours to simulate.
     #[arg(long, default_value_t = 1_000.0)]
     hours: f64,
-    /// Only the household of this seed, with a timeline.
+    /// Simulates only the household of this seed, with a timeline.
     #[arg(long)]
     seed: Option<u64>,
     /// First seed of a long run.
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// Minutes that a household is watched.
+    /// Minutes for which a household is simulated.
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// Threads.
+    /// Number of threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Breaks the server on purpose: lead, stop-margin, start-guard or prebuffer.
@@ -56,7 +56,7 @@ fn broken(name: &str) -> Result<Broken, String> {
     Broken::named(name).ok_or_else(|| format!("one of {}", names()))
 }
 
-/// What was found in a row of the table.
+/// Results in a row of the table.
 #[derive(Default)]
 struct Row {
     hours: f64,
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// One household and all that happened. True where something was wrong.
+/// Simulates one household and prints its timeline. Returns true if there was a fault.
 fn one(plan: Plan) -> bool {
     println!("{plan}");
     let outcome = simulate(plan, true);
@@ -116,7 +116,7 @@ fn one(plan: Plan) -> bool {
     !outcome.faults.is_empty()
 }
 
-/// Households until the hours are over. True where something was wrong in one.
+/// Simulates households until the hours are over. Returns true if one had a fault.
 fn many(args: &Args, length: Duration) -> bool {
     let next = AtomicU64::new(args.first);
     let done = AtomicBool::new(false);
@@ -130,7 +130,7 @@ fn many(args: &Args, length: Duration) -> bool {
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    // The listener leaves when it has seen enough.
+                    // The receiver is dropped once enough households were simulated.
                     tell.send(simulate(Plan::of(seed, length, args.broken), false)).ok();
                 }
             });

@@ -17,11 +17,11 @@ use tokio::time::sleep;
 /// Number of attempts of a request, and of the activation.
 const ATTEMPTS: u32 = 10;
 const FIRST_RETRY: Duration = Duration::from_secs(10);
-/// Interval between two requests whether a person has bound the device.
+/// Interval between two activation requests.
 const ACTIVATION_POLL: Duration = Duration::from_secs(3);
 const ACTIVATION_RETRY: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest response that is read, in bytes.
+/// Maximum length of a response, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Identity of a booting device.
@@ -69,7 +69,7 @@ pub struct Booted {
     pub codes: Vec<String>,
 }
 
-/// The `websocket` section of a response. For absent fields firmware keeps its old values, which a
+/// The `websocket` section of a response. For absent fields firmware retains its old values, which a
 /// new device does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Websocket {
@@ -112,7 +112,7 @@ pub enum BootError {
         /// The address.
         url: String,
     },
-    /// The version cannot be parsed by firmware, which would restart again and again.
+    /// Firmware cannot parse the version, and would restart again and again.
     #[error("version `{version}` of firmware is not made of dotted numbers: a device would crash")]
     Version {
         /// The offending version.
@@ -197,15 +197,14 @@ async fn check_version(
     serde_json::from_slice(&body).map_err(|_| BootError::NotJson { url: url.into() })
 }
 
-/// Requests activation ten times, or until it is done. Failures are ignored: the OTA address
-/// decides.
+/// Requests activation ten times, or until it is done. Failures are ignored: the next OTA response decides.
 async fn activate(http: &reqwest::Client, url: &str, identity: &Identity, challenge: Option<&str>) {
     let slash = if url.ends_with('/') { "" } else { "/" };
     let url = format!("{url}{slash}activate");
     let body = activation_body(identity, challenge.unwrap_or_default());
     for _ in 0..ATTEMPTS {
         let status = match challenge {
-            // Without a challenge firmware does not even ask.
+            // Without a challenge, firmware does not request activation.
             None => None,
             Some(_) => {
                 let asked = headers(http.post(&url), identity).body(body.clone()).send().await;
@@ -310,7 +309,7 @@ fn read(answer: &Value, identity: &Identity) -> Result<Booted, BootError> {
 /// version is newer.
 ///
 /// # Errors
-/// Fails if a part between two dots does not begin with a number, which would crash firmware.
+/// Fails if a part between two dots does not start with a number, which would crash firmware.
 pub fn is_newer(current: &str, offered: &str) -> Result<bool, BootError> {
     Ok(version_parts(offered)? > version_parts(current)?)
 }

@@ -47,7 +47,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn two_hundred_millionths_are_720_ms_an_hour() {
+    fn a_drift_of_200_ppm_is_720_ms_an_hour() {
         let hour = Duration::from_secs(3_600);
         let ahead = Drift::ppm(200).on_device(hour) - hour;
         assert_eq!(ahead, Duration::from_millis(720));
@@ -56,7 +56,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_callers_moment_is_never_too_early_nor_late(ns in 0_u64..1 << 55, ppm in -500_000..500_000) {
+        fn the_callers_time_is_exact(ns in 0_u64..1 << 55, ppm in -500_000..500_000) {
             let drift = Drift::ppm(ppm);
             let at = Duration::from_nanos(ns);
             prop_assert!(drift.on_device(drift.at_caller(at)) >= at);

@@ -1,5 +1,4 @@
-//! The chance of a simulation: the same seed gives the same throws on every machine. Not for
-//! secrets.
+//! Random numbers of a simulation: a seed gives the same numbers on every machine. Not for secrets.
 
 use std::time::Duration;
 
@@ -8,12 +7,12 @@ use std::time::Duration;
 pub struct Dice(u64);
 
 impl Dice {
-    /// Creates the dice of this seed.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x6a09_e667_f3bc_c909)
     }
 
-    /// Dice of their own, so that throws here do not change those elsewhere.
+    /// Returns an independent generator, whose use does not affect this one.
     pub fn fork(&mut self) -> Self {
         Self(self.throw())
     }
@@ -26,22 +25,22 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// Returns a number from `low` to `high`, both inclusive.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.throw() % (high.max(low) - low + 1)
     }
 
-    /// A time from `low` to `high` milliseconds.
+    /// Returns a duration from `low` to `high` milliseconds.
     pub fn ms(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.between(low, high))
     }
 
-    /// True this often in a thousand.
+    /// Returns true with this probability, in thousandths.
     pub fn chance(&mut self, per_mille: u64) -> bool {
         self.throw() % 1_000 < per_mille
     }
 
-    /// One of these, of which there must be some.
+    /// Returns a random element of a non-empty slice.
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         let last = from.len() as u64 - 1;
         from[usize::try_from(self.between(0, last)).unwrap_or_default()].clone()

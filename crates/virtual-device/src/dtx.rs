@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-/// Number of silent packets before the reduction begins: 200 ms, as in libopus.
+/// Number of silent packets before the reduction starts: 200 ms, as in libopus.
 const AFTER: u32 = 4;
 /// Interval of whole packets during silence, which update the comfort noise of the receiver: 400
 /// ms.

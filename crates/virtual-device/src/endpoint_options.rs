@@ -18,7 +18,7 @@ pub struct EndpointOptions {
     /// address, else [`LOCAL_URL`].
     pub url: Option<String>,
     /// OTA address at which the device boots first, as firmware does. If `None`, requests a token
-    /// from the endpoint's own host, at `/xiaozhi/ota/`, if it answers there.
+    /// from `/xiaozhi/ota/` on the endpoint's own host, if that responds.
     pub ota: Option<String>,
     /// Bearer token. Takes precedence over a token from the OTA address.
     pub token: Option<String>,
@@ -48,7 +48,7 @@ impl EndpointOptions {
             (Some(ota), _) => boot(ota, &identity).await?,
             (None, Some(_)) => Booted::default(),
             (None, None) => match own_ota(&endpoint.url) {
-                // A server without such an address wants no token.
+                // A server without an OTA address needs no token.
                 Some(ota) => boot(&ota, &identity).await.unwrap_or_else(|reason| {
                     tracing::debug!("no token: {reason}");
                     Booted::default()
@@ -67,7 +67,7 @@ impl EndpointOptions {
 }
 
 fn identity(endpoint: &Endpoint, version: &str) -> Identity {
-    // Only the development branch has a name that is no number.
+    // Only the development branch has a name that is not a number.
     let numbers = version.starts_with(|c: char| c.is_ascii_digit());
     Identity {
         device_id: endpoint.device_id.clone(),
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_of_an_endpoint_is_asked() {
+    fn the_ota_address_is_on_the_host_of_the_endpoint() {
         for (endpoint, ota) in [
             (LOCAL_URL, Some("http://127.0.0.1:9400/xiaozhi/ota/")),
             ("wss://h/xiaozhi/v1/", Some("https://h/xiaozhi/ota/")),

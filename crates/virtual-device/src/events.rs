@@ -117,7 +117,7 @@ pub enum Fact {
     },
     /// A packet was received.
     PacketReceived,
-    /// A packet began to play.
+    /// The playback of a packet started.
     PacketPlayed {
         /// The packet.
         opus: Bytes,

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_test_adds_is_judged_beside_what_the_recording_expects() {
+    fn expectations_of_a_test_are_checked_with_those_of_the_recording() {
         let mut report = report(&[("stt", Some("set it")), ("tts sentence_start", Some("Done."))]);
         let call = ToolUse { name: "lamp".into(), arguments: serde_json::Map::new() };
         let packet = Fact::PacketPlayed {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn each_expectation_is_judged() {
+    fn each_expectation_is_checked() {
         let report = report(&[("stt", Some("你好吗")), ("tts start", None), ("tts stop", None)]);
         let expect = Expect {
             transcript: Some("你好".into()),
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_judged_by_name_and_arguments() {
+    fn calls_are_checked_by_name_and_arguments() {
         let forty = serde_json::json!({"volume": 40}).as_object().unwrap().clone();
         let mut report = Report::default();
         let call = ToolUse { name: "volume".into(), arguments: forty.clone() };

@@ -37,7 +37,7 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 pub const CHANNEL_IDLE: Duration = Duration::from_secs(120);
 /// Duration of a reboot; a guess.
 pub const REBOOT: Duration = Duration::from_secs(5);
-/// Number of packets of 60 ms that are kept while idle: two seconds before the wake word.
+/// Number of packets of 60 ms that are stored while idle: two seconds before the wake word.
 pub const PRE_WAKE_PACKETS: usize = 33;
 
 /// One virtual device.
@@ -59,7 +59,7 @@ pub struct Firmware {
     clear_at: Option<Duration>,
     /// Set after `tts stop` in auto mode: listening starts when everything was played.
     pub(super) listen_when_empty: bool,
-    /// Set after an interruption, until a new reply begins.
+    /// Set after an interruption, until a new reply starts.
     pub(super) interrupted: bool,
     booted_at: Duration,
     playback: Playback,
@@ -141,7 +141,7 @@ impl Firmware {
         self.build.tools.unwrap_or(self.profile.tools)
     }
 
-    /// Returns the number of accepted packets whose playback has not begun.
+    /// Returns the number of accepted packets whose playback has not started.
     pub fn waiting(&self) -> usize {
         self.playback.waiting()
     }
@@ -212,7 +212,7 @@ impl Firmware {
         }
     }
 
-    /// Runs the main loop: jobs of its tools, and then the events that waited meanwhile.
+    /// Runs the main loop: jobs of its tools, and then the events that were queued meanwhile.
     fn work(&mut self, now: Duration, out: &mut Vec<Output>) {
         for outcome in self.serving.pass_time(now) {
             match outcome {
@@ -275,8 +275,8 @@ impl Firmware {
         self.listen(now, false, out);
     }
 
-    /// Starts to listen. With `anew`, opens the microphone again although it was open all the time.
-    pub(super) fn listen(&mut self, now: Duration, anew: bool, out: &mut Vec<Output>) {
+    /// Starts to listen. With `reopen`, opens the microphone again even if it is already open.
+    pub(super) fn listen(&mut self, now: Duration, reopen: bool, out: &mut Vec<Output>) {
         let open = self.state == DeviceState::Speaking && self.mode == ListenMode::Realtime;
         self.clear_at = None;
         self.listen_when_empty = false;
@@ -287,7 +287,7 @@ impl Firmware {
         if let Some(states) = self.serving.states(&self.session_id) {
             self.send(now, states, out);
         }
-        if open && !anew {
+        if open && !reopen {
             return;
         }
         let plays_out = self.profile.plays_out_before_listening && self.mode == ListenMode::Auto;
@@ -374,7 +374,7 @@ impl Firmware {
         out.extend(notes.into_iter().map(Output::Note));
     }
 
-    /// Processes the server's hello: the conversation may begin.
+    /// Processes the server's hello: the conversation may start.
     pub(super) fn server_hello(
         &mut self,
         now: Duration,

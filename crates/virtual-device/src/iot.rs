@@ -1,9 +1,9 @@
 //! Things of firmware up to 1.7: their descriptions, states and commands, as in `main/iot/` of
 //! those versions. Pure. Not for MCP, which replaced them.
 //!
-//! After the hello, one message per thing describes it. Whenever the device begins to listen, the
-//! states that changed since the last time are sent, at first all. A command changes a state, and
-//! has no answer.
+//! After the hello, one message per thing describes it. Whenever the device starts to listen, the
+//! states that changed since the last time are sent; the first time, all. A command changes a state
+//! and has no response.
 
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ impl Things {
         let parameter = |name: &str| command.get("parameters").and_then(|p| p.get(name));
         let percent = |name: &str| {
             let number = parameter(name).filter(|v| v.is_number()).map(int32);
-            // Cast to a byte, as they came.
+            // Cast to a byte, without a range check.
             number.map(|n| i32::from(n as u8))
         };
         let old = self.old_names;

@@ -40,13 +40,13 @@
 //! `hearken replay FILE --expect --json`; `docs/replay-json.md` describes its output and exit
 //! status.
 //!
-//! # Drive a device by hand
+//! # Drive a device directly
 //! [`Device`] is a device on a real socket: a person presses its button ([`Event`]), speaks
 //! ([`Sound::packets`]) and waits ([`Device::run_until`]); `examples/device.rs` does so in 40
 //! lines. [`virtual_device::VirtualDevice`] is the same without a socket and with any clock, for
 //! simulations.
 //!
-//! # What it depends on
+//! # Dependencies
 //! It depends on no server: it implements the device protocol, and works with any server of it. Of
 //! this repository's crates it uses `hearken-proto` (messages and the format of recordings),
 //! `hearken-actors` for its Opus codec, resampler and PCM functions only, and `hearken-base` for

@@ -2,9 +2,9 @@
 //! `main/mcp_server.cc`: pure, with the time as an argument. Not for the tools, which are in
 //! [`super::toolbox`].
 //!
-//! Calls run on the main loop one after the other, answers are sent by it in the order of requests,
-//! and while a tool runs the device does nothing else. Ids are numbers, clamped to 32 bits;
-//! requests without one are never answered. Errors have no code, and their text is not escaped.
+//! Calls run on the main loop in sequence, it sends responses in the order of requests, and while a
+//! tool runs the device does nothing else. Ids are numbers, clamped to 32 bits; requests without
+//! one are never answered. Errors have no code, and their text is not escaped.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const PAGE: usize = 8_000;
 const PAGE_END: usize = 30;
 /// Timeout of the camera's upload.
 pub(super) const UPLOAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of requests that wait for the main loop.
+/// Maximum number of queued requests for the main loop.
 const MOST_JOBS: usize = 256;
 /// Name of the board.
 const BOARD: &str = "virtual-board";
@@ -74,7 +74,7 @@ pub(super) struct McpServer {
     vision: Option<(String, Option<String>)>,
     jobs: VecDeque<Job>,
     running: Option<Running>,
-    /// Time from which the main loop is free.
+    /// Time at which the main loop is free.
     free_at: Duration,
     late: VecDeque<(Duration, String)>,
 }
@@ -105,7 +105,7 @@ impl McpServer {
         [running, late].into_iter().flatten().min()
     }
 
-    /// Drops all waiting requests, because the device restarts.
+    /// Drops all queued requests, because the device restarts.
     pub(super) fn reset(&mut self) {
         self.vision = None;
         self.jobs.clear();
@@ -252,7 +252,7 @@ impl McpServer {
                         token: token.clone(),
                         question: question.unwrap_or_default().to_owned(),
                     }));
-                    // Unless an answer comes before.
+                    // Unless a response arrives before.
                     until = start + UPLOAD_TIMEOUT;
                     Err("Failed to upload photo".to_owned())
                 }

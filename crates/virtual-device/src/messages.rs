@@ -13,7 +13,7 @@ use super::iot::Crash;
 /// Longest text frame that fits in a board's memory, in bytes; the largest that firmware mentions
 /// is a push of glyphs of 64 KiB.
 const LONGEST_TEXT: usize = 64 * 1_024;
-/// Types that some version knows. A push of glyphs within them is ignored.
+/// Message types that some version supports. Pushed glyphs up to this size are ignored.
 const KNOWN: [&str; 10] =
     ["hello", "tts", "stt", "llm", "mcp", "iot", "system", "alert", "custom", "notify"];
 
@@ -41,7 +41,7 @@ pub(super) fn receive(device: &mut Firmware, now: Duration, text: &str, out: &mu
     let kind_and_state = state.map_or_else(|| kind.to_owned(), |s| format!("{kind} {s}"));
     let fact = Fact::Message { kind: kind_and_state, text: shown.map(str::to_owned) };
     note(out, now, fact);
-    // Those that change the state wait for the main loop.
+    // Messages that change the state wait for the main loop.
     let orders = matches!((kind, state), ("tts", Some("start" | "stop")) | ("system", _));
     if orders && device.serving.busy() {
         device.serving.defer_message(message);

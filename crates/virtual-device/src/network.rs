@@ -1,14 +1,14 @@
-//! A stretch of network between a device and a server in virtual time: how long messages take. They stay in order. Not
-//! for what is in them.
+//! One direction of a network between a device and a server in virtual time: the latency of
+//! messages, which stay in order. Not for their content.
 //!
-//! What is sent at the same moment travels together. Each such flight takes the shortest way and some of the jitter:
-//! mostly little, sometimes all of it.
+//! Messages sent at the same time travel together. Each such group takes the base latency and a
+//! part of the jitter: usually little, sometimes all of it.
 
 use std::time::Duration;
 
 use super::dice::Dice;
 
-/// A stretch of network, one way.
+/// One direction of a network.
 #[derive(Debug)]
 pub struct Way {
     dice: Dice,
@@ -19,12 +19,12 @@ pub struct Way {
 }
 
 impl Way {
-    /// Creates a way that takes at least `base`, and up to `jitter` more.
+    /// Creates a direction with a latency of at least `base`, and up to `jitter` more.
     pub fn new(dice: Dice, base: Duration, jitter: Duration) -> Self {
         Self { dice, base, jitter, sent: Duration::MAX, arrives: Duration::ZERO }
     }
 
-    /// Returns when something that is sent now arrives.
+    /// Returns the arrival time of a message that is sent now.
     pub fn arrival(&mut self, now: Duration) -> Duration {
         if self.sent != now {
             self.sent = now;
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_stay_in_order_and_come_late_at_times() {
+    fn messages_stay_in_order_and_are_sometimes_late() {
         let ms = Duration::from_millis;
         let mut way = Way::new(Dice::new(7), ms(20), ms(100));
         let sent = (0..400).map(|n| ms(60) * n);

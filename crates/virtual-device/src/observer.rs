@@ -35,7 +35,7 @@ pub struct Packets {
     pub unsent: usize,
     /// Number of packets received from the server.
     pub received: usize,
-    /// Number of packets whose playback began.
+    /// Number of packets whose playback started.
     pub played: usize,
     /// Number of packets received after the queue had run empty.
     pub late: usize,
@@ -96,7 +96,7 @@ pub struct InterruptionEffects {
     pub packets_after_stop: usize,
 }
 
-/// Tracker of the consequences of interruptions, one after the other.
+/// Tracker of the consequences of interruptions, one at a time.
 #[derive(Debug, Clone, Default)]
 pub struct InterruptionTracker {
     open: Option<InterruptionEffects>,
@@ -116,7 +116,7 @@ impl InterruptionTracker {
         let open = self.open.as_mut()?;
         let since = at.saturating_sub(open.at);
         match fact {
-            // Hung up. In manual mode the device is idle after `tts stop` too.
+            // Disconnected. In manual mode the device is also idle after `tts stop`.
             Fact::State(DeviceState::Idle) if open.stop.is_none() => return self.open.take(),
             Fact::PacketReceived => {
                 open.last_packet = Some(since);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_interruption_is_told_until_the_next_reply() {
+    fn effects_of_an_interruption_are_tracked_until_the_next_reply() {
         let received = || Observation::Noticed(Fact::PacketReceived);
         let aborted = || Observation::Noticed(Fact::Aborted);
         let seen = [

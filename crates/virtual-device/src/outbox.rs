@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::events::Output;
 use super::profile::DropPolicy;
 
-/// Maximum number of waiting messages; firmware's main loop blocks long before.
+/// Maximum number of queued messages; firmware's main loop blocks long before.
 const TEXTS: usize = 256;
 
 /// Queue of messages and packets, in the order of sending.
@@ -103,13 +103,13 @@ impl Outbox {
         }));
     }
 
-    /// Drops the waiting packets and returns their number.
+    /// Drops the queued packets and returns their number.
     pub(super) fn forget_audio(&mut self) -> usize {
         self.waiting.retain(|frame| matches!(frame, Frame::Text(_)));
         std::mem::take(&mut self.packets)
     }
 
-    /// Drops everything that waits, because the socket was closed.
+    /// Drops everything in the queue, because the socket was closed.
     pub(super) fn reset(&mut self) {
         self.blocked = false;
         self.packets = 0;

@@ -10,7 +10,7 @@ use hearken_proto::device::AudioPacket;
 
 use super::events::{Fact, Loss, Note};
 
-/// Number of waiting timestamps of played packets above which firmware sends none.
+/// Number of queued timestamps of played packets above which firmware sends none.
 const TIMESTAMPS: usize = 3;
 /// Maximum number of stored timestamps; firmware has no limit.
 const MOST_TIMESTAMPS: usize = 64;

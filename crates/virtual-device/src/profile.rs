@@ -2,9 +2,10 @@
 //! [`super::firmware`].
 //!
 //! Source: the tags of 78/xiaozhi-esp32 (`main/application.cc`, `main/audio/audio_service.cc`,
+//! Source: the tags of 78/xiaozhi-esp32 (`main/application.cc`, `main/audio/audio_service.cc`,
 //! `main/protocols/`). A version between two rows behaves like the older one, unless the doc of a
 //! field names that version. Unknown for all versions: the memory that is left for long messages,
-//! and the duration of a reboot; both are guessed, equally for all.
+//! and the duration of a reboot; both are guesses, the same for all versions.
 
 /// Default `Device-Id`: a locally administered address, which no real device has.
 pub const DEVICE_ID: &str = "02:00:00:00:00:01";
@@ -76,7 +77,7 @@ pub struct Profile {
     pub knows_custom: bool,
     /// Protocol by which tools are offered.
     pub tools: Tools,
-    /// Set if tools meant for people are listed on request, with `withUserTools` (from 2.0.0 on).
+    /// Set if user tools are listed on request, with `withUserTools` (from 2.0.0 on).
     pub user_tools: bool,
 }
 

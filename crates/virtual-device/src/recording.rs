@@ -24,7 +24,7 @@ pub struct LoadError {
     pub path: PathBuf,
     /// Line in the file, from 1; `None` if the whole file is invalid.
     pub line: Option<usize>,
-    /// Description of the mistake, with the name of the field if it is in one.
+    /// Description of the error, with the name of the field if it is in one.
     pub reason: String,
 }
 
@@ -70,8 +70,8 @@ impl Recording {
     /// `.opus`). Blocks while it reads the disk.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, or has another content than its extension says; names the
-    /// file, and the line of a session.
+    /// Fails if the file cannot be read, or if its content does not match its extension; the error
+    /// names the file, and the line of a session.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let fault = |line, reason: String| LoadError { path: path.to_owned(), line, reason };
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_file_and_line() {
+    fn an_error_names_file_and_line() {
         let head = r#"{"format":"hearken-recording","version":1}"#;
         assert_eq!(
             refused(&format!("{head}\n{{\"t\":0,\"up\":{{}}}}\n{{\"t\":\"x\",\"up\":{{}}}}\n")),

@@ -170,14 +170,13 @@ impl Replay {
         self
     }
 
-    /// Sets the longest wait for an answer to begin; 180 s by default.
+    /// Sets the time limit for the start of an answer; 180 s by default.
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.limits.answer = limit;
         self
     }
 
-    /// Sets the longest wait for the end of an answer, from the end of its question; 300 s by
-    /// default.
+    /// Sets the time limit for the end of an answer, from the end of its question; 300 s by default.
     pub fn reply_within(mut self, limit: Duration) -> Self {
         self.limits.reply = limit;
         self
@@ -217,7 +216,7 @@ impl Replay {
         let heard = sound::heard(&report, rate_hz).map_err(ReplayError::Reply)?;
         let read = match &self.recogniser {
             Some(recogniser) if !heard.samples.is_empty() => {
-                // Words are judged by what was sent: a late packet is in `gaps_ms`.
+                // The text is judged by the sent audio: late packets are reported in `gaps_ms`.
                 let sent = sound::sent(&report, rate_hz).map_err(ReplayError::Reply)?;
                 let text = read_back(recogniser, &sent).await.map_err(ReplayError::Reply)?;
                 Some(ReadBack { agreement: agreement(&report.reply(), &text), text })
@@ -271,8 +270,8 @@ mod tests {
     const HELLO: &str = r#"{"type":"hello","transport":"websocket"}"#;
     const LIMIT: Duration = Duration::from_millis(200);
 
-    /// Starts a server that sends these messages and then only receives. Returns the number of
-    /// messages that it received.
+    /// Starts a server that sends these messages and then only receives. Returns its URL, and a
+    /// handle with the number of received messages.
     async fn server(says: &'static [&'static str]) -> (String, JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());
@@ -297,9 +296,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_longer_than_the_limits() {
+    async fn waits_end_at_their_limits() {
         let begins = &[HELLO, r#"{"type":"tts","state":"start"}"#];
-        // While the server speaks the microphone is closed.
+        // While the server speaks, the microphone is closed.
         for (says, answer, reply, least) in
             [(&begins[..1], LIMIT, LIMIT * 1_000, 5), (&begins[..], LIMIT * 1_000, LIMIT, 1)]
         {
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_run_says_why() {
+    async fn a_replay_that_cannot_run_reports_the_reason() {
         let replay = recording().replay("ws://127.0.0.1:1/").token("t");
         let told = replay.clone().speed(0.0).await.unwrap_err();
         assert!(matches!(told, ReplayError::Speed(_)), "{told}");

@@ -46,7 +46,7 @@ pub struct Stages {
 impl Report {
     /// Adds one observation.
     pub fn add(&mut self, at: Duration, what: Observation) {
-        // Playback facts are found a little after they were so.
+        // Playback facts are noticed a little after they happened.
         let place = self.entries.partition_point(|e| e.at <= at);
         self.entries.insert(place, Entry { at, what });
     }

@@ -18,12 +18,12 @@ use super::sound::{PACKET, UPLINK_RATE_HZ};
 /// Time after the last `tts stop` in which data in transit is still received.
 const AFTERMATH: Duration = Duration::from_millis(300);
 
-/// Longest waits of a person.
+/// Time limits of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// Longest wait for the hello, and then for an answer to begin.
+    /// Time limit for the hello, and then for the start of an answer.
     pub answer: Duration,
-    /// Longest wait for the end of an answer that has begun, from the end of its question.
+    /// Time limit for the end of an answer that has started, from the end of its question.
     pub reply: Duration,
 }
 
@@ -44,7 +44,7 @@ pub struct Script {
     pub uplink: AudioParams,
     /// Firmware of the device.
     pub profile: Profile,
-    /// Longest waits of the person.
+    /// Time limits of the person.
     pub limits: TimeLimits,
     steps: Vec<Step>,
     /// Number of `tts stop` messages after which the script ends.
@@ -57,14 +57,14 @@ pub struct Script {
 struct Step {
     at: Duration,
     /// Number of `tts stop` messages before this step in the recording: a person who waited for the
-    /// answer then waits for it now, however long it takes.
+    /// answer then waits for it now, whatever its duration.
     answers_before: usize,
     action: Action,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Action {
-    /// The person begins a conversation, by wake word or by push-to-talk.
+    /// The person starts a conversation, by wake word or by push-to-talk.
     Begin,
     WakeWord(String),
     Release,
@@ -72,7 +72,7 @@ enum Action {
     Speak(Bytes),
     /// Audio from before the microphone was opened.
     PreWake(Bytes),
-    /// Frame that no action of a person explains; sent unchanged.
+    /// A frame that no action of a person explains; sent unchanged.
     Raw(String),
 }
 
@@ -105,7 +105,7 @@ impl Script {
                 script.steps.push(Step { at: frame.at, answers_before, action });
             }
         }
-        // A session recorded at a server holds all its answers: after the last of them the device
+        // A session recorded at a server contains all its answers: after the last one the device
         // went on listening to an empty room.
         let whole = recording.frames.iter().any(|f| is_down(&f.content, "hello", None));
         let last = script.steps.last().map_or(0, |s| s.answers_before);
@@ -153,7 +153,7 @@ impl Script {
                 Action::Release => device.handle(Event::TalkReleased).await?,
                 Action::Interrupt => interrupt(device).await?,
                 Action::Speak(opus) => device.handle(Event::Microphone(opus.clone())).await?,
-                // A device in idle keeps it for the wake word.
+                // An idle device stores it for the wake word.
                 Action::PreWake(opus) if device.firmware().state() == DeviceState::Idle => {
                     device.handle(Event::Microphone(opus.clone())).await?;
                 }
@@ -187,7 +187,7 @@ impl Script {
         }
     }
 
-    /// Begins the conversation and waits for the microphone, as people wait for the screen.
+    /// Starts the conversation and waits for the microphone, as people wait for the screen.
     async fn begin(
         &self,
         device: &mut Device,
@@ -200,7 +200,7 @@ impl Script {
         };
         let event = match (self.mode, begun, device.firmware().state()) {
             (ListenMode::Manual, ..) => Event::TalkPressed,
-            // Firmware of auto and realtime mode listens again by itself.
+            // In auto and realtime mode, firmware listens again by itself.
             (_, true, DeviceState::Listening) if word.is_none() => return Ok(()),
             _ => Event::Wake { word },
         };
@@ -216,7 +216,7 @@ impl Script {
     async fn hear_out(&self, device: &mut Device) -> Result<(), SocketError> {
         self.wait_for_answers(device, self.answers).await?;
         let begin = Instant::now();
-        // The device plays what it still has, and hears what comes too late.
+        // The device plays its remaining audio, and receives late packets.
         let quiet = Instant::now() + AFTERMATH;
         device.run_until(quiet, |_, _| false).await?;
         while device.firmware().due().is_some() && begin.elapsed() < self.limits.reply {
@@ -300,7 +300,7 @@ fn is_down(content: &Content, kind: &str, state: Option<&str>) -> bool {
 fn action(content: &Content, listening: &mut bool) -> Option<Action> {
     match content {
         Content::Up(json) => match uplink(content)? {
-            // The device says hello by itself.
+            // The device sends the hello itself.
             Uplink::Hello(_) => None,
             Uplink::ListenStart { .. } => {
                 *listening = true;
@@ -312,7 +312,7 @@ fn action(content: &Content, listening: &mut bool) -> Option<Action> {
                 Some(Action::WakeWord(text))
             }
             Uplink::Abort { .. } => Some(Action::Interrupt),
-            // Its tools answer by themselves, too: a second answer could stand for another call.
+            // Its tools also answer by themselves: a second answer could be matched to another call.
             Uplink::Mcp { .. } => None,
             _ => Some(Action::Raw(json.to_string())),
         },
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_recorded_tools_answered_is_not_sent_again() {
+    fn recorded_tool_results_are_not_replayed() {
         let frame = |text: &str| Frame { at: Duration::ZERO, content: Content::up(text) };
         let recording = Recording {
             frames: vec![

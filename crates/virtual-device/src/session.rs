@@ -83,7 +83,7 @@ impl Session {
         self.report.calls()
     }
 
-    /// Returns the audio that a person beside the device heard, including silences of up to two
+    /// Returns the audio that a person next to the device heard, including silences of up to two
     /// seconds; write it with [`crate::sound::write_wav`].
     pub fn heard(&self) -> &Sound {
         &self.heard
@@ -199,7 +199,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_expects_gets_the_session_or_all_that_happened() {
+    fn expect_returns_the_session_or_an_error_with_the_timeline() {
         let session = eventful();
         let held = session.expect(expected().reply_contains("on")).expect("all of it holds");
         assert_eq!(held.sentences(), ["It is on."]);

@@ -64,7 +64,7 @@ pub enum SocketError {
     Address {
         /// The address or header value.
         what: String,
-        /// Description of the mistake.
+        /// Description of the error.
         reason: String,
     },
     /// There is no server at the address.
@@ -349,7 +349,7 @@ async fn connect(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<So
     hearken_outbound::tls::choose_provider();
     let url = endpoint.url.clone();
     let request = request(endpoint, headers)?;
-    // What is sent leaves at once, so that the times seen are the server's.
+    // Without Nagle's algorithm, so that the observed times are the server's.
     match timeout(SOCKET_TIMEOUT, connect_async_with_config(request, None, true)).await {
         Ok(Ok((socket, _))) => Ok(socket),
         Ok(Err(tungstenite::Error::Io(e))) => {

@@ -185,7 +185,7 @@ pub fn recording_of(header: Header, packets: impl Iterator<Item = (Bytes, Durati
     ];
     let mut at = LISTEN_AFTER;
     for (opus, length) in packets {
-        // A packet goes out when its last sample has been heard.
+        // A packet is sent once its last sample was recorded.
         at += length;
         frames.push(Frame { at, content: Content::UpAudio(opus) });
     }
@@ -220,8 +220,7 @@ pub fn side_of(recording: &Recording, side: Side) -> anyhow::Result<Sound> {
     Ok(Sound { samples, rate_hz: params.sample_rate })
 }
 
-/// Returns the audio that a person beside the device heard, including silences of up to two
-/// seconds.
+/// Returns the audio that a person next to the device heard, including silences of up to two seconds.
 ///
 /// # Errors
 /// Fails if Opus does not support the rate.
@@ -229,8 +228,8 @@ pub fn heard(report: &Report, rate_hz: u32) -> anyhow::Result<Sound> {
     played(report, rate_hz, LONGEST_GAP)
 }
 
-/// Returns the audio that the device played, packet after packet, as the server sent it: a packet that
-/// came late leaves no silence.
+/// Returns the audio that the device played, packet after packet, as the server sent it: a late
+/// packet leaves no silence.
 ///
 /// # Errors
 /// Fails if Opus does not support the rate.

@@ -202,7 +202,7 @@ mod tests {
     /// Collects the names of all fields below this value, in the notation of the document.
     fn names(value: &Value, path: &str, found: &mut BTreeSet<String>) {
         match value {
-            // Its names are reasons, its arguments those of anybody's tool.
+            // Its keys are reasons; arguments have the names of any tool.
             _ if matches!(path, "packets.lost" | "calls[].arguments") => {}
             Value::Object(fields) => {
                 let dot = if path.is_empty() { "" } else { "." };
@@ -211,7 +211,7 @@ mod tests {
                     .for_each(|(name, value)| names(value, &format!("{path}{dot}{name}"), found));
             }
             Value::Array(values) => {
-                assert!(!values.is_empty(), "{path}: nothing to hold against the document");
+                assert!(!values.is_empty(), "{path}: nothing to compare with the document");
                 return values.iter().for_each(|value| names(value, &format!("{path}[]"), found));
             }
             _ => {}
@@ -221,10 +221,10 @@ mod tests {
 
     /// Returns the fields in the table below this heading.
     fn documented(heading: &str) -> BTreeSet<String> {
-        // Read when the test runs: what is compiled names no file of a checkout.
+        // Read at run time, as no file of a checkout may be compiled in.
         let document = std::fs::read_to_string("../../docs/replay-json.md")
-            .expect("cargo begins in the package's folder");
-        let (_, chapter) = document.split_once(heading).expect("the chapter is there");
+            .expect("cargo runs in the package's folder");
+        let (_, chapter) = document.split_once(heading).expect("the document has the chapter");
         let chapter = chapter.split("\n## ").next().unwrap_or_default();
         let fields = chapter.lines().filter_map(|l| l.strip_prefix("| `")?.split_once("` |"));
         fields.map(|(field, _)| field.to_owned()).collect()
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_has_every_field_and_no_other() {
+    fn the_document_describes_exactly_the_fields() {
         let session = eventful();
         let summary = session.summary(session.check(&expected()));
         assert_eq!(fields(&summary), documented("## The outcome"));

@@ -1,4 +1,4 @@
-//! A tool as a device lists it, and the check of its arguments. Not for which tools a device has.
+//! A tool as a device lists it, and the validation of its arguments. Not for the set of tools of a device.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! Tools of the device, over MCP or as things over `iot`, and the events that wait while a tool
-//! blocks the main loop. Not for either protocol.
+//! Tools of the device, over MCP or as things over `iot`, and the events that are queued while a
+//! tool blocks the main loop. Not for either protocol.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(super) use super::mcp::Outcome;
 use super::profile::{Profile, Tools};
 use super::toolbox::{Board, Toolbox};
 
-/// Maximum number of events that wait for the main loop; people and servers produce fewer.
+/// Maximum number of events queued for the main loop; people and servers produce fewer.
 const MOST_DEFERRED: usize = 256;
 
 /// Tools of one device.
@@ -31,7 +31,7 @@ enum Protocol {
     Mcp(Box<McpServer>),
 }
 
-/// Event or message that waited for the main loop.
+/// Event or message queued for the main loop.
 #[derive(Debug)]
 pub(super) enum Deferred {
     Event(Event),
@@ -42,7 +42,7 @@ impl DeviceToolServer {
     pub(super) fn new(profile: &Profile, tools: Tools, toolbox: Toolbox) -> Self {
         let protocol = match tools {
             Tools::None => Protocol::None,
-            // Names changed with the version that brought features into the hello.
+            // Names changed with the version that added features to the hello.
             Tools::Iot => Protocol::Iot(Things::new(!profile.features_in_hello)),
             Tools::Mcp => {
                 Protocol::Mcp(Box::new(McpServer::new(toolbox, profile.user_tools, profile.name)))
@@ -59,7 +59,7 @@ impl DeviceToolServer {
         }
     }
 
-    /// Returns the changed states of the things, when listening begins.
+    /// Returns the changed states of the things, at the start of listening.
     pub(super) fn states(&mut self, session_id: &str) -> Option<String> {
         match &mut self.protocol {
             Protocol::Iot(things) => things.changed_states(session_id, &self.board),
@@ -126,7 +126,7 @@ impl DeviceToolServer {
         }
     }
 
-    /// Takes everything that waited for the main loop.
+    /// Takes everything that was queued for the main loop.
     pub(super) fn take_deferred(&mut self) -> VecDeque<Deferred> {
         std::mem::take(&mut self.deferred)
     }

@@ -95,7 +95,7 @@ impl Toolbox {
             tools.extend(users_tools());
         }
         tools.retain(|tool| self.scripted.iter().all(|scripted| scripted.name() != tool.name));
-        // In front, where a page of many tools surely has them.
+        // In front, so that they are on the first page.
         tools.splice(0..0, self.scripted.iter().map(ScriptedTool::tool));
         tools
     }

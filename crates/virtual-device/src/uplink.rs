@@ -1,5 +1,5 @@
 //! Text messages of the device, built as firmware does: strings are inserted unescaped, so a wake
-//! word with quotes makes a message that is not JSON. Not for when they are sent.
+//! word with quotes makes a message that is not JSON. Not for the time of sending.
 
 use hearken_proto::device::{AudioParams, ListenMode};
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hellos_are_those_of_their_versions() {
+    fn hellos_match_their_versions() {
         let hello = |name: &str, build: Build, tools| {
             let profile = Profile::named(name).unwrap();
             hello(&profile, &build, tools, 1, &AudioParams::default())
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_pasted_in_unescaped() {
+    fn strings_are_inserted_unescaped() {
         assert_eq!(
             listen_detect("s", "say \"hi\""),
             r#"{"session_id":"s","type":"listen","state":"detect","text":"say "hi""}"#

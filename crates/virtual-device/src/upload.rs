@@ -1,6 +1,5 @@
-//! Upload of the camera's picture as firmware does it: a chunked multipart POST, written by hand
-//! with the boundary and the order of firmware's `esp32_camera.cc`. Not for when a picture is
-//! taken.
+//! Upload of the camera's picture as firmware does it: a chunked multipart POST, built with the
+//! boundary and the order of firmware's `esp32_camera.cc`. Not for the time of taking a picture.
 
 use std::convert::Infallible;
 
@@ -8,7 +7,7 @@ use super::events::Upload;
 use super::mcp::UPLOAD_TIMEOUT;
 
 const BOUNDARY: &str = "----ESP32_CAMERA_BOUNDARY";
-/// Longest response that is read, in bytes; firmware reads as much as its memory allows.
+/// Maximum length of a response, in bytes; firmware reads as much as its memory allows.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Sends a picture and returns the body of the response.
@@ -35,7 +34,7 @@ async fn send(upload: Upload, device_id: &str, client_id: &str) -> Result<String
         Some(token) => request.bearer_auth(token),
         None => request,
     };
-    // A stream has no length, so it goes out in chunks, one for each part.
+    // A stream has no length, so it is sent in chunks, one for each part.
     let chunks = parts(&question).map(Ok::<_, Infallible>);
     let body = reqwest::Body::wrap_stream(tokio_stream::iter(chunks));
     let mut answer = request.body(body).send().await.map_err(unreachable)?;

@@ -171,7 +171,7 @@ mod tests {
         device.at(at(0), Event::Text(r#"{"type":"tts","state":"start"}"#.into()));
         let packet = Bytes::from_static(&[0, 0, 0, 1, 3 << 3]);
         device.at(at(100), Event::Binary(packet));
-        // A packet of 60 ms lasts 54.5 ms; it began at 110 ms of the device's clock.
+        // A packet of 60 ms lasts 54.5 ms; it started at 110 ms of the device's clock.
         let ends = device.due().expect("a packet plays");
         assert_eq!(ends, Duration::from_nanos(154_545_455));
         assert_eq!(device.caller_time(at(170)), ends);

@@ -29,7 +29,7 @@ fn text(field: &str, value: &str, max_chars: usize) -> Result<(), LimitViolation
         )));
     }
     if value.chars().any(char::is_control) {
-        return Err(LimitViolation(format!("`{field}` holds control characters")));
+        return Err(LimitViolation(format!("`{field}` contains control characters")));
     }
     Ok(())
 }
@@ -161,7 +161,7 @@ impl ChatRequest {
         }
         match &self.session_id {
             Some(id) if !id.eq_ignore_ascii_case(session.as_str()) => {
-                Err(LimitViolation("`session_id` is another than that of the address".into()))
+                Err(LimitViolation("`session_id` differs from that of the address".into()))
             }
             _ => Ok(()),
         }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_within_its_limits() {
+    fn a_session_has_limits() {
         assert_eq!(session().check(), Ok(()));
         assert_eq!(session().most_players(), 5);
         let long = "x".repeat(129);

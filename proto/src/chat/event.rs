@@ -1,5 +1,5 @@
-//! Event in a chat session. Its data stay the JSON text that they came as: parsed, they would weigh
-//! many times that. Not for how events are delivered.
+//! Event in a chat session. Its data remain the JSON text that they arrived as: parsed, they would
+//! take many times the memory. Not for delivery of events.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns about how many bytes the event takes, in memory and on the wire.
+    /// Returns the approximate size of the event in bytes, in memory and on the wire.
     pub fn bytes(&self) -> usize {
         const FRAME: usize = 160;
         FRAME + self.id.len() + self.kind.len() + self.data.as_str().len()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn data_go_out_as_they_came() {
+    fn data_are_sent_as_they_arrived() {
         for data in [r#"{}"#, r#"{"b":1.50,"a":[1e400,"名"]}"#] {
             let text = with_data(data);
             let event: Event = serde_json::from_str(&text).unwrap();

@@ -10,8 +10,8 @@ use crate::json::{self, JsonError};
 /// Message from a watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchRequest {
-    /// Limits the events to these types from now on. `combat.*` matches all types with that prefix.
-    /// An empty list matches every event.
+    /// Limits further events to these types. `combat.*` matches all types with that prefix. An
+    /// empty list matches every event.
     Subscribe {
         /// Types of the filter.
         types: Vec<String>,
@@ -24,7 +24,7 @@ impl WatchRequest {
     /// Parses a text message.
     ///
     /// # Errors
-    /// Returns an error for text that is no JSON object, a field that is missing or of another
+    /// Returns an error for text that is not a JSON object, a field that is missing or of another
     /// type, or an unknown `type`.
     pub fn decode(text: &str) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
@@ -51,7 +51,7 @@ pub enum WatchMessage<'a> {
     Connected {
         /// Watched session.
         session_id: &'a SessionId,
-        /// True if all events since the one that the watcher named follow; false if some of them
+        /// True if all events after the one that the watcher named follow; false if some of them
         /// are lost.
         complete: bool,
     },
@@ -95,7 +95,7 @@ impl<'a> WatchMessage<'a> {
     }
 }
 
-/// Reports whether a filter accepts an event of this type. An empty filter accepts all.
+/// Returns true if a filter accepts an event of this type. An empty filter accepts all.
 pub fn matches(types: &[String], kind: &str) -> bool {
     types.is_empty()
         || types.iter().any(|wanted| match wanted.strip_suffix('*') {
@@ -121,30 +121,30 @@ mod tests {
             data: EventData::default(),
             timestamp: "2024-01-01T12:00:00Z".parse().unwrap(),
         };
-        let read = |told: WatchMessage| serde_json::from_str::<Value>(&told.encode()).unwrap();
+        let read = |sent: WatchMessage| serde_json::from_str::<Value>(&sent.encode()).unwrap();
         let connected = read(WatchMessage::Connected { session_id: &id, complete: true });
         assert_eq!(connected, json!({"type": "connected", "session_id": "s", "complete": true}));
-        let told = read(WatchMessage::Event { event: &event });
-        assert_eq!(told["type"], "event");
-        assert_eq!(told["event"]["type"], "dice.rolled");
-        assert_eq!(told["event"]["timestamp"], "2024-01-01T12:00:00Z");
+        let message = read(WatchMessage::Event { event: &event });
+        assert_eq!(message["type"], "event");
+        assert_eq!(message["event"]["type"], "dice.rolled");
+        assert_eq!(message["event"]["timestamp"], "2024-01-01T12:00:00Z");
         let error = read(WatchMessage::error("INVALID_REQUEST", "no"));
         assert_eq!(error["error"], json!({"code": "INVALID_REQUEST", "message": "no"}));
         let request = WatchRequest::decode(r#"{"type":"subscribe","types":["combat.*"]}"#);
         assert_eq!(request, Ok(WatchRequest::Subscribe { types: vec!["combat.*".into()] }));
-        for (text, told) in [
+        for (text, message) in [
             ("[]", "the message must be a JSON object, not an array"),
             (r#"{"type":"sing"}"#, "`type` must be `subscribe` or `ping`, not `sing`"),
             (r#"{"type":"subscribe","types":null}"#, "`types` is missing"),
             (r#"{"type":"subscribe","types":["a",1]}"#, "`types[1]` must be text, not a number"),
             (r#"{"type":"ping","type":"subscribe"}"#, "`type` stands twice"),
         ] {
-            assert_eq!(WatchRequest::decode(text).unwrap_err().to_string(), told, "{text}");
+            assert_eq!(WatchRequest::decode(text).unwrap_err().to_string(), message, "{text}");
         }
     }
 
     #[test]
-    fn a_filter_names_types_or_their_beginnings() {
+    fn a_filter_contains_types_or_prefixes() {
         let of = |types: &[&str]| types.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
         for (types, kind, wanted) in [
             (&[][..], "a.b", true),

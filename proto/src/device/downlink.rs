@@ -36,8 +36,8 @@ pub enum Downlink {
         /// The transcript.
         text: String,
     },
-    /// Words of the person so far, while they speak: `is_final` is false. For clients alone that have asked for them
-    /// in their hello.
+    /// Words of the utterance so far, while the person speaks: `is_final` is false. Only for
+    /// clients that requested them in their hello.
     PartialStt {
         /// All words of the utterance so far; later ones may correct them.
         text: String,

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_hold_only_what_firmware_survives() {
+    fn commands_contain_only_what_firmware_accepts() {
         let order =
             |method, value| screen().command(method, &given(&value)).map_err(|e| e.to_string());
         let set = order("set_brightness", json!({"brightness": 40.0, "more": 1})).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_descriptors_are_read_as_far_as_they_go() {
+    fn invalid_descriptors_are_read_as_far_as_possible() {
         let odd = json!({
             "descriptors": [
                 {"name": "A", "properties": [], "methods": {"m": 3}},
@@ -304,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_undoes_writing(
+        fn things_round_trip(
             things in prop::collection::vec(things(), 0..3),
             name in ".{1,9}",
             level: i32,

@@ -45,7 +45,7 @@ impl AudioParams {
 impl AudioParams {
     /// Sample rates of Opus, in samples per second.
     pub const SAMPLE_RATES: [u32; 5] = [8_000, 12_000, 16_000, 24_000, 48_000];
-    /// Packet lengths that firmware can make or play, in milliseconds.
+    /// Packet lengths that firmware can produce or play, in milliseconds.
     pub const FRAME_DURATIONS: [u32; 8] = [5, 10, 20, 40, 60, 80, 100, 120];
 }
 

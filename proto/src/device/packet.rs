@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn malformed_headers_are_told_apart() {
+    fn each_malformed_header_has_its_error() {
         let short = Framing::V3.decode(&Bytes::from_static(&[0, 0, 0, 9, 1]));
         assert_eq!(short, Err(DecodeError::Short { what: "payload", need: 9, have: 1 }));
         let json = Framing::V3.decode(&Bytes::from_static(&[1, 0, 0, 0]));
@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decode_undoes_encode(framing in framings(), opus in prop::collection::vec(any::<u8>(), 0..1500), stamp: u32) {
+        fn packets_round_trip(framing in framings(), opus in prop::collection::vec(any::<u8>(), 0..1500), stamp: u32) {
             let timestamp_ms = if framing == Framing::V2 { stamp } else { 0 };
             let packet = AudioPacket { opus: opus.into(), timestamp_ms };
             prop_assert_eq!(framing.decode(&framing.encode(&packet)), Ok(packet));

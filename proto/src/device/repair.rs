@@ -74,10 +74,10 @@ fn answer(text: &str) -> Option<Uplink> {
     Some(Uplink::Mcp { payload })
 }
 
-/// Returns the error with which an answer of `mcp` ends that is too heavy to be read. `None` for any
-/// other frame.
+/// Returns an error response in place of an answer of `mcp` that takes too much memory to be
+/// parsed. `None` for any other frame.
 pub(super) fn unread(text: &str, why: &str) -> Option<Value> {
-    /// What is read of it.
+    /// The fields that are read.
     #[derive(Deserialize)]
     struct Frame {
         payload: Payload,
@@ -127,7 +127,7 @@ fn broken_string(text: &str, start: usize) -> Option<(&str, usize)> {
     Some((inner, text.len() - 1))
 }
 
-/// Reports whether a quoted name of letters, digits and `_` and a colon come next.
+/// Returns true if a quoted name of letters, digits and `_` and a colon come next.
 fn begins_member(text: &str) -> bool {
     let name = text.strip_prefix('"').unwrap_or_default();
     let end = name.bytes().take(32).position(|b| !b.is_ascii_alphanumeric() && b != b'_');
@@ -163,17 +163,17 @@ enum Found<'a> {
 struct Members<'a> {
     text: &'a str,
     at: usize,
-    /// Set if the object is part of another.
+    /// True if the object is part of another.
     inner: bool,
 }
 
 impl<'a> Members<'a> {
-    /// Returns the members of the object at the beginning of the text.
+    /// Returns the members of the object at the start of the text.
     fn from_text(text: &'a str, inner: bool) -> Option<Self> {
         text.starts_with('{').then_some(Self { text, at: 1, inner })
     }
 
-    /// Reports whether only the object's end is left.
+    /// Returns true if only the object's end is left.
     fn is_done(&self) -> bool {
         self.text[self.at..].trim_start() == "}"
     }
@@ -196,7 +196,7 @@ impl<'a> Members<'a> {
         Some(&rest[..end])
     }
 
-    /// Reports whether the value ends here, and consumes the comma. After it comes another member
+    /// Returns true if the value ends here, and consumes the comma. After it comes another member
     /// or the object's end. For the outermost object that is the end of the text.
     fn value_ends(&mut self) -> bool {
         let rest = self.rest();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_word_is_read_as_it_was_meant() {
+    fn an_unescaped_wake_word_is_recovered() {
         let said = |word: &str| {
             format!(
                 "{{\"session_id\":\"s\",\"type\":\"listen\",\"state\":\"detect\",\"text\":\"{word}\"}}"
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_final_zero_and_a_byte_order_mark_are_nothing() {
+    fn a_final_zero_and_a_byte_order_mark_are_ignored() {
         assert_eq!(recover("{\"type\":\"goodbye\"}\0"), Some(Uplink::Goodbye));
         assert_eq!(recover("\u{feff}{\"type\":\"goodbye\"}"), Some(Uplink::Goodbye));
     }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_guessed() {
+    fn unclear_frames_are_refused() {
         for text in [
             "",
             "{",
@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn plain() -> impl Strategy<Value = String> {
-        // Words between which no known field can occur.
+        // Words that cannot be followed by a known field.
         "[a-z \"\\\\\t你{}:]{0,30}"
     }
 
@@ -358,7 +358,7 @@ mod tests {
         fn any_wake_word_survives(word in plain()) {
             let text = format!("{{\"session_id\":\"\",\"type\":\"listen\",\"state\":\"detect\",\"text\":\"{word}\"}}");
             let read = Uplink::decode(&text);
-            // If it is valid JSON by chance, an escape has its JSON meaning.
+            // If the text happens to be valid JSON, escapes have their JSON meaning.
             match serde_json::from_str::<Value>(&text) {
                 Ok(value) => {
                     let said = value["text"].as_str().unwrap().to_owned();
@@ -369,7 +369,7 @@ mod tests {
         }
 
         #[test]
-        fn any_error_text_fails_its_request(id: i32, word in "[a-z \"\\\\\t你:,]{0,30}") {
+        fn any_error_text_fails_the_request(id: i32, word in "[a-z \"\\\\\t你:,]{0,30}") {
             let text = format!("{{\"type\":\"mcp\",\"payload\":{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"message\":\"{word}\"}}}}}}");
             let Ok(Uplink::Mcp { payload }) = Uplink::decode(&text) else { panic!("{text}") };
             prop_assert_eq!(payload["id"].as_i64(), Some(id.into()));

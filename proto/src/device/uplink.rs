@@ -62,13 +62,14 @@ pub struct Hello {
 /// Features announced in a hello. Unknown ones are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
-    /// Set if the device serves MCP tools over this socket.
+    /// True if the device serves MCP tools over this socket.
     pub mcp: bool,
-    /// Set if the device wants the server to cancel echo.
+    /// True if the device wants the server to cancel echo.
     pub aec: bool,
-    /// Set if the client wants to be told partial transcripts. Firmware does not set it.
+    /// True if the client wants partial transcripts. Firmware does not set it.
     pub partial_stt: bool,
-    /// Plays the packets after `tts start` at once: it needs no pause between them.
+    /// True if the client plays packets immediately after `tts start` and needs no pause between
+    /// them.
     pub plays_at_once: bool,
 }
 
@@ -104,7 +105,7 @@ impl FromStr for ListenMode {
     }
 }
 
-/// A word that is no listening mode.
+/// Error: an unknown listening mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("use auto, manual or realtime")]
 pub struct UnknownMode;
@@ -121,7 +122,8 @@ impl Uplink {
             Ok(Value::Object(object)) => Ok(Self::from_object(object)),
             Ok(_) => Err(DecodeError::NotJson { reason: "the message is not an object".into() }),
             Err(error) => {
-                // Words that firmware writes between quotes as they are have been repaired by what they mean.
+                // Words that firmware inserts between quotes without escapes are already recovered
+                // here.
                 let recovered = repair::recover(text);
                 let is_answer = matches!(recovered, None | Some(Self::Mcp { .. }));
                 let mended = mended(text).filter(|_| is_answer);
@@ -133,8 +135,9 @@ impl Uplink {
         }
     }
 
-    /// Parses one text frame that takes at most `max_weight` bytes of memory when parsed, and returns
-    /// its weight. An answer of `mcp` that takes more is recovered as an error with the answer's id.
+    /// Parses one text frame that takes at most `max_weight` bytes of memory when parsed, and
+    /// returns its weight. An answer of `mcp` that takes more is recovered as an error with the
+    /// answer's id.
     ///
     /// # Errors
     /// Returns the errors of [`Self::decode`], or an error if another frame takes more.
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_audio_params_have_the_firmwares_defaults() {
+    fn invalid_audio_params_get_the_firmwares_defaults() {
         let read = |params: &str| {
             let text = format!("{{\"type\":\"hello\",\"audio_params\":{params}}}");
             let Ok(Uplink::Hello(hello)) = Uplink::decode(&text) else { panic!("{text}") };
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut_before_they_reach_a_log() {
+    fn long_words_are_cut_for_logs() {
         let long = "语".repeat(1_000);
         let word = |message: Value| match Uplink::decode(&message.to_string()).unwrap() {
             Uplink::Unknown { kind } => kind,
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_object_is_an_error() {
+    fn text_that_is_not_an_object_is_an_error() {
         for text in ["", "[]", "3", "null", "\"listen\"", "{\"type\":\"goodbye\"", "{}}"] {
             assert!(Uplink::decode(text).is_err(), "{text}");
         }
@@ -347,7 +350,7 @@ mod tests {
         }
 
         #[test]
-        fn a_hello_says_what_the_device_meant(
+        fn hellos_round_trip(
             version in 1..=3_u32,
             mcp: bool,
             aec: bool,
@@ -368,7 +371,7 @@ mod tests {
         }
 
         #[test]
-        fn a_listen_says_what_the_device_meant(mode in modes(), text in ".{0,40}", id in ".{0,9}") {
+        fn listen_messages_round_trip(mode in modes(), text in ".{0,40}", id in ".{0,9}") {
             let start = json!({"session_id": id, "type": "listen", "state": "start", "mode": mode.as_str()});
             prop_assert_eq!(Uplink::decode(&start.to_string()), Ok(Uplink::ListenStart { mode }));
             let detect = json!({"session_id": id, "type": "listen", "state": "detect", "text": text});

@@ -1,17 +1,18 @@
-//! Mends text that programs write for JSON though it is none: halves of characters as escapes (a text that was cut between
-//! them), NaN and Infinity for numbers, and control characters as they are. Not for text that is no JSON at all.
+//! Repairs text that programs write as JSON although it is not valid: escaped halves of surrogate
+//! pairs (from texts that were cut between them), NaN and Infinity, and unescaped control
+//! characters. Not for text that is not JSON at all.
 
-/// First and last code of the first and of the second half of a character in UTF-16.
+/// First and last code of the first and of the second half of a surrogate pair in UTF-16.
 const FIRST_HALF: std::ops::RangeInclusive<u32> = 0xD800..=0xDBFF;
 const SECOND_HALF: std::ops::RangeInclusive<u32> = 0xDC00..=0xDFFF;
-/// Words for which JSON has no number.
+/// Numbers that JSON does not have.
 const NO_NUMBERS: [&str; 4] = ["-Infinity", "Infinity", "-NaN", "NaN"];
 
-/// Returns the text with these faults mended: a half of a character becomes U+FFFD, what is no number null, and a control
-/// character its escape. `None` if it has none of them.
+/// Returns the text with these faults repaired: half a surrogate pair becomes U+FFFD, NaN and
+/// Infinity become null, and a control character its escape. `None` if it has none of them.
 pub fn mended(text: &str) -> Option<String> {
     let mut mended = String::new();
-    // Start of what is not copied yet.
+    // Start of the text that is not copied yet.
     let mut from = 0;
     let mut is_string = false;
     let mut at = 0;
@@ -45,7 +46,7 @@ pub fn mended(text: &str) -> Option<String> {
     Some(mended)
 }
 
-/// Returns the length of the escape at the start of a text, and what is to stand instead of it.
+/// Returns the length of the escape at the start of a text, and its replacement, if it needs one.
 fn escape(rest: &str) -> (usize, Option<String>) {
     let Some(code) = escaped_code(rest) else { return (2, None) };
     let is_pair =
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_programs_write_for_json_is_read() {
+    fn invalid_json_of_programs_is_repaired() {
         for (text, value) in [
             (r#"{"a":"x\ud83d"}"#, json!({"a": "x\u{fffd}"})),
             (r#"{"a":"\ude00x"}"#, json!({"a": "\u{fffd}x"})),
@@ -87,13 +88,13 @@ mod tests {
             ("[\"a\tb\nc\u{0}\"]", json!(["a\tb\nc\u{0}"])),
             ("{\"NaN\": \"-Infinity\n\"}", json!({"NaN": "-Infinity\n"})),
         ] {
-            let mended = mended(text).unwrap_or_else(|| panic!("{text} is mended"));
+            let mended = mended(text).unwrap_or_else(|| panic!("{text} is repaired"));
             assert_eq!(serde_json::from_str::<Value>(&mended).ok(), Some(value), "{mended}");
         }
     }
 
     #[test]
-    fn what_is_json_and_what_is_none_stays() {
+    fn valid_json_and_other_text_stay_unchanged() {
         for text in [
             r#"{"a":"😀 \ud83d\ude00 \" \\u \\ud83d NaN","b":-1,"c":"é"}"#,
             "",
@@ -108,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_mended_or_not_and_json_stays(text in any::<String>(), parts in proptest::collection::vec(r#"[\\"u0-9a-fN-]{0,6}|NaN|\PC"#, 0..20)) {
+        fn any_text_is_handled_and_json_stays_unchanged(text in any::<String>(), parts in proptest::collection::vec(r#"[\\"u0-9a-fN-]{0,6}|NaN|\PC"#, 0..20)) {
             prop_assert_eq!(mended(&serde_json::to_string(&text).unwrap()), None);
             for text in [text, parts.concat()] {
                 if let Some(once) = mended(&text) {

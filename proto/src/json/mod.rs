@@ -8,7 +8,7 @@
 //! - A field that is null counts as absent. Null within free-form values and lists stays.
 //! - A whole number may also be written as `5.0` or `5e0`.
 //! - At most 127 levels of nesting, and [`MAX_WEIGHT`] bytes of memory when parsed.
-//! - In free-form values numbers stay as they are written, except that an exponent gets a small `e`
+//! - Numbers in free-form values stay as they are written, except that an exponent gets a small `e`
 //!   and a sign.
 
 mod mended;
@@ -71,7 +71,7 @@ impl JsonError {
         self
     }
 
-    /// Reports whether the text is JSON, although not the expected one.
+    /// Returns true if the text is JSON, although not the expected one.
     pub fn is_json(&self) -> bool {
         self.is_json
     }
@@ -146,7 +146,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Reports whether a value says nothing: null, false, zero, or empty.
+/// Returns true if a value counts as no value: null, false, zero, or empty.
 pub fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -158,7 +158,8 @@ pub fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Reports whether a value stands for true: any word does that says nothing else.
+/// Returns true if a value means true: any value except those of [`is_nothing`] and words such as
+/// `no`.
 pub fn is_true(value: &Value) -> bool {
     const FALSE: [&str; 6] = ["false", "no", "0", "null", "none", "undefined"];
     let is_false = |words: &str| FALSE.iter().any(|word| words.eq_ignore_ascii_case(word));
@@ -173,8 +174,8 @@ pub fn mismatch(expected: &str, found: &Value) -> String {
 /// Parses an object.
 ///
 /// # Errors
-/// Returns an error for text that is no UTF-8, no JSON, no object, nested too deep, too heavy, or
-/// contains a name twice.
+/// Returns an error for text that is not UTF-8, not JSON, not an object, too deeply nested, too
+/// heavy, or contains a name twice.
 pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, JsonError> {
     match text::value(bytes)? {
         Value::Object(fields) => Ok(fields),
@@ -227,7 +228,7 @@ pub fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<String, 
 /// with numbers as text.
 ///
 /// # Errors
-/// Returns an error if it is no number, or too large for a float.
+/// Returns an error if it is not a number, or too large for a float.
 pub fn float<'de, D: Deserializer<'de>>(json: D) -> Result<f64, D::Error> {
     let number = Number::deserialize(json)?;
     number.as_f64().ok_or_else(|| D::Error::custom("the number is too large"))

@@ -46,9 +46,9 @@ fn refused(text: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_field() {
+fn every_mistake_is_reported_with_its_field() {
     let long = "x".repeat(50);
-    for (text, told) in [
+    for (text, expected) in [
         ("", "the body is empty, but must be a JSON object"),
         (" \n", "the body is empty, but must be a JSON object"),
         ("[]", "the body must be a JSON object, not an array"),
@@ -85,12 +85,12 @@ fn every_mistake_is_told_with_its_field() {
         (r#"{"name":"a","most":"5"}"#, "`most` must be a whole number from 0 to 255, not text"),
         (r#"{"name":"a","odds":"5"}"#, "`odds` must be a number, not text"),
     ] {
-        assert_eq!(refused(text), told, "{text}");
+        assert_eq!(refused(text), expected, "{text}");
     }
-    let told = refused(format!(r#"{{"{long}":1,"{long}":1}}"#));
-    assert_eq!(told, format!("`{}…` stands twice", &long[..MAX_SHOWN_CHARS]));
-    let told = refused(r#"{"a\u0000b":1,"a\u0000b":1}"#);
-    assert_eq!(told, "`a\u{fffd}b` stands twice");
+    let message = refused(format!(r#"{{"{long}":1,"{long}":1}}"#));
+    assert_eq!(message, format!("`{}…` stands twice", &long[..MAX_SHOWN_CHARS]));
+    let message = refused(r#"{"a\u0000b":1,"a\u0000b":1}"#);
+    assert_eq!(message, "`a\u{fffd}b` stands twice");
     for text in ["{", r#"{"name":"a"} x"#, r#"{"name":"a"}{}"#, "{,}", r#"{"name":"\ud800"}"#] {
         assert!(refused(text).starts_with("the body is not JSON: "), "{text}");
     }
@@ -113,7 +113,7 @@ fn null_is_absent_in_every_struct_and_stays_in_free_form() {
 }
 
 #[test]
-fn a_body_may_be_left_out_where_that_is_allowed() {
+fn an_optional_body_may_be_absent() {
     let of = |text: &str| read_optional::<Player>(text.as_bytes());
     for text in ["", " \r\n", "null", " null "] {
         assert_eq!(of(text), Ok(None), "{text:?}");
@@ -145,12 +145,12 @@ fn deep_nesting_is_refused_without_a_deep_stack() {
 }
 
 #[test]
-fn the_type_of_a_message_is_taken_out_of_it() {
+fn the_type_is_removed_from_a_message() {
     let mut fields = object(br#"{"type":"ping","more":1}"#).unwrap();
     assert_eq!(take_text(&mut fields, "type").unwrap(), "ping");
     assert_eq!(take_text(&mut fields, "type").unwrap_err().to_string(), "`type` is missing");
-    let told = take_text(&mut fields, "more").unwrap_err().to_string();
-    assert_eq!(told, "`more` must be text, not a number");
+    let message = take_text(&mut fields, "more").unwrap_err().to_string();
+    assert_eq!(message, "`more` must be text, not a number");
 }
 
 pub(super) fn any_json() -> impl Strategy<Value = Value> {
@@ -186,7 +186,7 @@ fn near() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_object_is_read_as_serde_json_reads_it(fields in prop::collection::btree_map(".{0,6}", any_json(), 0..6)) {
+    fn any_object_is_parsed_as_serde_json_parses_it(fields in prop::collection::btree_map(".{0,6}", any_json(), 0..6)) {
         let value = Value::Object(fields.into_iter().collect());
         for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
             prop_assert_eq!(object(text.as_bytes()).map(Value::Object), serde_json::from_str(&text).map_err(|_| JsonError::new("no")));
@@ -195,10 +195,10 @@ proptest! {
         }
     }
 
-    /// Checks that `serde_json` reads the same from every accepted text, without its nulls. Each
-    /// refused text is refused by `serde_json` too, or this reader is stricter on purpose.
+    /// Checks that `serde_json` parses the same from every accepted text, without its nulls. Each
+    /// refused text is also refused by `serde_json`, or this reader is stricter on purpose.
     #[test]
-    fn a_type_is_read_as_serde_json_reads_it(value in near()) {
+    fn a_type_is_parsed_as_serde_json_parses_it(value in near()) {
         let mut bare = value.clone();
         if let Some(fields) = bare.as_object_mut() {
             fields.retain(|_, value| !value.is_null());
@@ -208,14 +208,14 @@ proptest! {
             Ok(game) => if let Ok(theirs) = theirs {
                 prop_assert_eq!(game, theirs);
             },
-            Err(told) => if theirs.is_ok() {
-                prop_assert!(told.contains("an object, not") || told.contains("is missing"), "{}", told);
+            Err(message) => if theirs.is_ok() {
+                prop_assert!(message.contains("an object, not") || message.contains("is missing"), "{}", message);
             },
         }
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80), text in "[\\[\\]{}\":,a-c0-9.e\\\\u -]{0,60}") {
+    fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80), text in "[\\[\\]{}\":,a-c0-9.e\\\\u -]{0,60}") {
         for bytes in [&bytes[..], text.as_bytes()] {
             match read::<Game>(bytes) {
                 Ok(_) => prop_assert!(serde_json::from_slice::<Value>(bytes).is_ok_and(|v| v.is_object())),
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn a_name_that_stands_twice_is_always_found(name in ".{0,6}", value in any_json(), others in prop::collection::btree_map("[a-z]{7}", any_json(), 0..5)) {
+    fn a_duplicate_name_is_always_found(name in ".{0,6}", value in any_json(), others in prop::collection::btree_map("[a-z]{7}", any_json(), 0..5)) {
         let mut fields: Vec<String> = others.iter().map(|(k, v)| format!("{}:{v}", json!(k))).collect();
         fields.insert(0, format!("{}:{value}", json!(name)));
         fields.push(format!("{}:1", json!(name)));

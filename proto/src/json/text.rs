@@ -35,7 +35,7 @@ fn unreadable(error: &serde_json::Error) -> JsonError {
     JsonError::no_json(format!("is not JSON: {why}"))
 }
 
-/// Visitor that finds a duplicate name in an object, at any depth, and keeps the first.
+/// Visitor that finds a duplicate name in an object, at any depth, and stores the first.
 struct Names<'a>(&'a mut Option<JsonError>);
 
 impl<'a> Names<'a> {
@@ -43,7 +43,7 @@ impl<'a> Names<'a> {
         Names(self.0)
     }
 
-    /// Ends reading. The duplicate is kept, because it is more specific than this error.
+    /// Ends reading. Stores the duplicate, because it is more specific than this error.
     fn found<E: serde::de::Error>(self, step: Step, error: E) -> E {
         if let Some(twice) = self.0.take() {
             *self.0 = Some(twice.within(step));

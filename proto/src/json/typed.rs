@@ -24,7 +24,7 @@ fn as_it_stands<'de, V: Visitor<'de>>(value: Value, visitor: V) -> Result<V::Val
 
 /// Returns a whole number, also if written as `5.0`.
 fn whole(number: &Number) -> Option<i128> {
-    /// Largest range in which every whole number has an exact float.
+    /// Maximum magnitude up to which every whole number has an exact float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let plain = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     plain.or_else(|| {

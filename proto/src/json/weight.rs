@@ -1,24 +1,24 @@
-//! Memory that parsed JSON takes, estimated from its text before it is parsed, and from parsed
-//! values. Not for what may be kept of it: see `hearken_base::memory_pool`.
+//! Memory that parsed JSON takes, estimated from its text before parsing, and from parsed values.
+//! Not for limits of stored data: see `hearken_base::memory_pool`.
 
 use serde_json::Value;
 
-/// Memory that a value takes at most besides its text, in bytes: arrays double as they grow, and
-/// begin with room for four.
+/// Maximum memory of a value in addition to its text, in bytes: arrays double as they grow, and
+/// start with capacity for four.
 const VALUE_BYTES: usize = 64;
 const ARRAY_BYTES: usize = 64;
-/// Memory of an object with a field, and of each field besides its name and value, in bytes: a node
-/// of the tree of fields has room for eleven, and at least five are used when there are more.
+/// Memory of an object with a field, and of each field in addition to its name and value, in bytes:
+/// a node of the field tree has capacity for eleven, and at least five are used if there are more.
 const OBJECT_BYTES: usize = 640;
 const FIELD_BYTES: usize = 160;
 
-/// Largest weight of a message or body that a peer may send, in bytes of memory when parsed. A text
-/// of 1 MiB weighs little more than itself, a list of as many objects 126 times as much.
+/// Maximum weight of a message or body from a peer, in bytes of memory when parsed. A text of 1 MiB
+/// takes little more than 1 MiB, but as a list of objects 126 times that.
 pub const MAX_WEIGHT: usize = 4 << 20;
-/// Length of a text, in bytes, from which on it is parsed off the worker threads.
+/// Length of a text, in bytes, at or above which it is parsed off the worker threads.
 pub const LONG_TEXT: usize = 32 << 10;
 
-/// Error: parsed, a text takes more memory than its sender may use.
+/// Error: when parsed, a text takes more memory than its sender may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("takes more than {} KiB of memory when parsed: send fewer values", .max / 1_024)]
 pub struct TooHeavy {
@@ -26,11 +26,11 @@ pub struct TooHeavy {
     pub max: usize,
 }
 
-/// Returns the memory that a value takes at most, in bytes.
+/// Returns the maximum memory of a value, in bytes.
 pub fn weight(value: &Value) -> usize {
     let inner = match value {
         Value::String(text) => text.len(),
-        // The text that a number was written as, which doubles as it is read.
+        // The text of a number, which doubles while it is read.
         Value::Number(number) => 2 * number.as_str().len(),
         Value::Array(items) if items.is_empty() => 0,
         Value::Array(items) => ARRAY_BYTES + items.iter().map(weight).sum::<usize>(),
@@ -44,8 +44,8 @@ pub fn weight(value: &Value) -> usize {
     VALUE_BYTES + inner
 }
 
-/// Estimates the memory that JSON takes when it is parsed: never less than [`weight`] of its value.
-/// The text need not be valid. Reads it only as far as `max` reaches.
+/// Estimates the memory that JSON takes when parsed: never less than [`weight`] of its value. The
+/// text need not be valid. Stops reading once `max` is exceeded.
 ///
 /// # Errors
 /// The memory is more than `max` bytes.
@@ -61,9 +61,9 @@ pub fn weight_of_text(text: &[u8], max: usize) -> Result<usize, TooHeavy> {
         };
         total += match byte {
             b'"' => VALUE_BYTES + token,
-            // An exponent gets a sign as it is read.
+            // An exponent gets a sign while it is read.
             b'-' | b'0'..=b'9' => VALUE_BYTES + 2 * (token + 1),
-            // The name before it was counted as a value.
+            // The preceding name was counted as a value.
             b':' => FIELD_BYTES - VALUE_BYTES,
             b'{' => VALUE_BYTES + if is_empty(rest, b'}') { 0 } else { OBJECT_BYTES },
             b'[' => VALUE_BYTES + if is_empty(rest, b']') { 0 } else { ARRAY_BYTES },
@@ -78,7 +78,7 @@ pub fn weight_of_text(text: &[u8], max: usize) -> Result<usize, TooHeavy> {
     Ok(total)
 }
 
-/// Returns the length of the string that a text begins with, with its quotes.
+/// Returns the length of the string at the start of the text, with its quotes.
 fn string_bytes(text: &[u8]) -> usize {
     let mut escaped = false;
     let end = text.iter().skip(1).position(|byte| {
@@ -89,13 +89,13 @@ fn string_bytes(text: &[u8]) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// Returns the length of the number or literal that a text begins with.
+/// Returns the length of the number or literal at the start of the text.
 fn word_bytes(text: &[u8]) -> usize {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
     text.iter().position(|byte| !is_part(byte)).unwrap_or(text.len())
 }
 
-/// Reports whether only blanks are between the first byte and `close`.
+/// Returns true if only blanks are between the first byte and `close`.
 fn is_empty(text: &[u8], close: u8) -> bool {
     text.iter().skip(1).find(|byte| !byte.is_ascii_whitespace()) == Some(&close)
 }
@@ -109,7 +109,7 @@ mod tests {
     use crate::json::tests::any_json;
 
     #[test]
-    fn the_weight_is_that_of_many_small_values() {
+    fn many_small_values_are_weighed_fully() {
         for (piece, times) in [(r#"{"a":0}"#, 100), ("[]", 20), ("1e9", 15), (r#""""#, 20)] {
             let text = format!("[{}]", vec![piece; 8_192].join(","));
             let estimated = weight_of_text(text.as_bytes(), usize::MAX).unwrap();
@@ -125,12 +125,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_weighs_no_less_than_its_value_and_hardly_more(value in any_json()) {
+        fn text_weighs_at_least_its_value_and_little_more(value in any_json()) {
             let text = value.to_string();
             let estimated = weight_of_text(text.as_bytes(), usize::MAX).unwrap();
             let weighs = weight(&value);
             prop_assert!(estimated >= weighs, "{estimated} < {weighs}: {text}");
-            // Quotes and escapes are all that is counted too much.
+            // Only quotes and escapes are counted in excess.
             prop_assert!(estimated <= weighs + 2 * text.len(), "{estimated} > {weighs}: {text}");
             prop_assert!(weight_of_text(text.as_bytes(), estimated).is_ok());
             prop_assert!(weight_of_text(text.as_bytes(), estimated - 1).is_err());

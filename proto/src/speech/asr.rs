@@ -1,6 +1,7 @@
 //! Messages of the recognition service. Text frames are JSON. Binary frames are PCM (s16le, 16 kHz,
 //! mono, any length) or, after `set_audio_format opus`, one Opus packet each.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,7 +12,7 @@ use crate::json::{self, JsonError};
 pub const SAMPLE_RATE_HZ: u32 = 16_000;
 
 /// Encoding of the binary frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AudioFormat {
     /// s16le samples, mono.
@@ -155,7 +156,7 @@ pub enum AsrEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VadEvent {
-    /// Speech began.
+    /// Speech started.
     SpeechStart,
     /// Speech ended.
     SpeechEnd,
@@ -171,7 +172,7 @@ pub mod code {
     pub const UNKNOWN_COMMAND: u32 = 3;
     /// `batch_end` without `batch_start`.
     pub const BATCH_NOT_STARTED: u32 = 4;
-    /// The batch holds no audio.
+    /// The batch contains no audio.
     pub const NO_AUDIO: u32 = 5;
     /// The batch is shorter than 0.3 s.
     pub const TOO_SHORT: u32 = 6;
@@ -200,8 +201,8 @@ impl AsrCommand {
     /// Parses one text frame of a client.
     ///
     /// # Errors
-    /// Returns an error for text that is no JSON object, an unknown `command`, or a field that is
-    /// missing or of the wrong type.
+    /// Returns an error for text that is not a JSON object, an unknown `command`, or a field that
+    /// is missing or of the wrong type.
     pub fn decode(text: &str) -> Result<Self, JsonError> {
         Self::from_fields(json::object(text.as_bytes())?)
     }
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_originals_events_are_read() {
+    fn events_of_the_original_service_are_read() {
         let result =
             r#"{"type":"batch_result","text":"你好","duration":1.2,"samples":19200,"timestamp":5}"#;
         assert!(matches!(

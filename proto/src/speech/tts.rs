@@ -120,7 +120,7 @@ pub struct TtsResult {
     /// Number of binary frames.
     #[serde(default)]
     pub chunks: u64,
-    /// Set if the request was ended by `cancel`.
+    /// True if the request was ended by `cancel`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,
 }
@@ -173,7 +173,7 @@ pub struct FrameMeta {
     /// Sample rate of the PCM, in samples per second.
     #[serde(default = "default_rate")]
     pub sample_rate: u32,
-    /// Never true in the original protocol. It marks the end of nothing.
+    /// Never true in the original protocol; does not mark the end of anything.
     #[serde(default)]
     pub is_final: bool,
 }
@@ -211,7 +211,7 @@ impl AudioFrame {
         let meta = serde_json::from_slice(&meta)?;
         let (pcm, _) = sized(frame, rest, "payload")?;
         if pcm.len() % 2 != 0 {
-            return Err(DecodeError::field("payload", "an odd number of bytes is no s16 audio"));
+            return Err(DecodeError::field("payload", "s16 audio has an even number of bytes"));
         }
         Ok(Self { kind, meta, pcm })
     }
@@ -268,7 +268,7 @@ impl TtsCommand {
     /// Parses one text frame of a client.
     ///
     /// # Errors
-    /// Returns an error for text that is no JSON object, an unknown `type`, or a field that is
+    /// Returns an error for text that is not a JSON object, an unknown `type`, or a field that is
     /// missing or of the wrong type.
     pub fn decode(text: &str) -> Result<Self, JsonError> {
         Self::from_fields(json::object(text.as_bytes())?)
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_audio_and_foreign_bytes_are_refused() {
+    fn invalid_frames_are_refused() {
         assert!(matches!(
             AudioFrame::decode(&frame(&[1]).encode()),
             Err(DecodeError::Field { .. })

@@ -8,7 +8,7 @@ use crate::json::{self, mismatch};
 
 /// Maximum number of characters of an unknown `type` in an error message.
 const MAX_KIND_CHARS: usize = 64;
-/// Longest id of a session; ours have 36.
+/// Maximum length of a session's id, in bytes; Hearken's ids have 36.
 const MAX_SESSION_ID_BYTES: usize = 64;
 
 /// Message of a text client.
@@ -23,7 +23,7 @@ pub enum ClientMessage {
     },
     /// Sets preferences for later requests.
     Configure(Configure),
-    /// Begins a session, or resumes one.
+    /// Starts a session, or resumes one.
     StartSession {
         /// Session to resume.
         session_id: Option<SessionId>,
@@ -50,9 +50,9 @@ pub struct Configure {
     pub temperature: Option<f64>,
     /// Maximum length of an answer, in tokens.
     pub max_tokens: Option<u32>,
-    /// Set to include earlier messages in the prompt.
+    /// True to include earlier messages in the prompt.
     pub enable_context: Option<bool>,
-    /// Set to stream answers, which may then be cancelled. An addition of Hearken.
+    /// True to stream answers, which may then be cancelled. An addition of Hearken.
     pub stream: Option<bool>,
     /// Instructions for the model in this session; empty for the deployment's. An addition of
     /// Hearken.
@@ -90,10 +90,10 @@ pub struct ToolResult {
     pub outcome: Result<Value, String>,
 }
 
-/// Reason why a message is invalid.
+/// Reason for which a message is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The text is no JSON object, or a field is missing or wrong.
+    /// The text is not a JSON object, or a field is missing or wrong.
     #[error("{0}")]
     Invalid(String),
     /// The type is unknown.
@@ -295,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        for (text, told) in [
+    fn mistakes_are_reported() {
+        for (text, expected) in [
             ("[]", "the message must be a JSON object, not an array"),
             (r#"{"text": "hi"}"#, "`type` is required"),
             (r#"{"type": 1}"#, "`type` must be text, not a number"),
@@ -332,7 +332,7 @@ mod tests {
             (r#"{"type": "tool_result", "success": true}"#, "`call_id` is required"),
             (r#"{"type": "tool_result", "call_id": "x"}"#, "`success` is required"),
         ] {
-            assert_eq!(refused(text), told, "{text}");
+            assert_eq!(refused(text), expected, "{text}");
         }
         assert!(refused("{").starts_with("the message is not JSON: "));
         let cancel = ClientMessage::decode(r#"{"type": "cancel"}"#, false).unwrap_err();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_or_a_reason_comes_back() {
+    fn a_result_or_a_reason_is_returned() {
         let text = |rest: &str| format!(r#"{{"type": "tool_result", "call_id": "c", {rest}}}"#);
         for (rest, outcome) in [
             (r#""success": true, "result": {"level": 85}"#, Ok(serde_json::json!({"level": 85}))),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tool_is_judged_by_itself() {
+    fn each_tool_is_checked_separately() {
         let text = r#"{"type": "register_tools", "tools": [
             {"name": "a.b", "description": "d", "parameters": {"type": "object"}},
             {"name": "a..b", "description": "d", "parameters": {"type": "object"}},
@@ -380,8 +380,8 @@ mod tests {
     fn instructions_have_at_most_8000_characters() {
         let of = |chars| format!(r#"{{"type": "configure", "system_prompt": "{chars}"}}"#);
         assert!(read(&of("好".repeat(8_000))).is_ok());
-        let told = "`system_prompt` must have at most 8000 characters";
-        assert_eq!(refused(&of("x".repeat(8_001))), told);
+        let expected = "`system_prompt` must have at most 8000 characters";
+        assert_eq!(refused(&of("x".repeat(8_001))), expected);
     }
 
     proptest! {

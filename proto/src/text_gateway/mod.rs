@@ -22,7 +22,7 @@ pub const MAX_TEXT_CHARS: usize = 16_384;
 /// Maximum length of an answer that a client may request, in tokens.
 pub const MAX_TOKENS: u32 = 2_048;
 
-/// Reports whether a client's tool may have this name: a letter or underscore, then letters,
+/// Returns true if a client's tool may have this name: a letter or underscore, then letters,
 /// digits, underscores and dots; no dot at the end, nor two in a row; at most 64 characters.
 pub fn is_tool_name(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

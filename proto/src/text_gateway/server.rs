@@ -21,13 +21,13 @@ pub enum ErrorCode {
     Timeout,
     /// Internal error of the server.
     InternalError,
-    /// The model asked for a tool that does not exist.
+    /// The model called a tool that does not exist.
     ToolNotFound,
     /// A tool failed.
     ToolExecutionFailed,
-    /// The schema of a tool's parameters is wrong, or the arguments of a call.
+    /// The schema of a tool's parameters or the arguments of a call are invalid.
     InvalidToolParameters,
-    /// The client did not give a tool's result in time.
+    /// The client did not return a tool's result in time.
     ToolResultTimeout,
     /// A tool was not registered.
     ToolRegistrationFailed,
@@ -53,7 +53,7 @@ impl ErrorCode {
 /// Change of the state of the connection or of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// The connection uses this session from now on.
+    /// The connection uses this session from this message on.
     Connected(SessionId),
     /// A request is being processed.
     Processing,
@@ -90,7 +90,7 @@ pub struct CallShown {
     pub tool_name: String,
     /// Arguments of the call.
     pub arguments: Map<String, Value>,
-    /// Set if there is a result.
+    /// True if there is a result.
     pub success: bool,
     /// Duration in milliseconds.
     pub duration_ms: f64,
@@ -120,9 +120,9 @@ pub enum ServerMessage {
         content: String,
         /// Calls made for the answer.
         tool_calls: Vec<CallShown>,
-        /// Set if the client cancelled the request. The text is incomplete then.
+        /// True if the client cancelled the request. The text is incomplete then.
         cancelled: bool,
-        /// Set if the session could not be stored: a restart of the server loses the turn.
+        /// True if the session could not be stored: a restart of the server loses the turn.
         unstored: bool,
     },
     /// Report of a call of a server's tool.
@@ -133,7 +133,7 @@ pub enum ServerMessage {
         arguments: Map<String, Value>,
         /// Result; always an object.
         result: Map<String, Value>,
-        /// Set if the call did not fail.
+        /// True if the call did not fail.
         success: bool,
         /// Duration in milliseconds.
         duration_ms: f64,
@@ -152,7 +152,7 @@ pub enum ServerMessage {
         /// Result for each tool.
         tools: Vec<Registration>,
     },
-    /// Error. It ends its request, if it concerns one.
+    /// Error. If it concerns a request, it ends that request.
     Error {
         /// Error code.
         code: ErrorCode,

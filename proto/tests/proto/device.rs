@@ -1,6 +1,6 @@
-//! The device wire as files: `fixtures/wire/device/up` holds what devices send, byte for byte,
-//! each with what it is read as beside it; `down` holds what we send. Not for what the server does
-//! with them.
+//! The device protocol as files: `fixtures/wire/device/up` contains messages from devices, byte for
+//! byte, each with its parsed form; `down` contains messages to devices. Not for the server's
+//! reactions.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use super::{complete, fixtures, golden, object};
 
 const SESSION: &str = "0f7b1c9e-5a43-4c1e-9d52-6b1f0c8a7e21";
-/// Firmware keeps a page of its tools below this many bytes.
+/// Maximum size of a page of tools from firmware, in bytes.
 const TOOLS_PAGE: usize = 8_000;
 
 variants!(UPLINKS, uplink_name, Uplink, {
@@ -74,7 +74,7 @@ fn folder(direction: &str) -> PathBuf {
     fixtures("device").join(direction)
 }
 
-/// Names without extension of the folder's files with this extension, in order.
+/// Returns the names, without extension, of the folder's files with this extension, in order.
 fn names(direction: &str, extension: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder(direction)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -90,7 +90,7 @@ fn read(direction: &str, name: &str, extension: &str) -> String {
     std::fs::read_to_string(file(direction, name, extension)).unwrap()
 }
 
-/// As a person wants to read it: JSON payloads on one line.
+/// Returns a readable form: JSON payloads on one line.
 fn shown(decoded: &Result<Uplink, DecodeError>) -> String {
     let Ok(Uplink::Mcp { payload }) = decoded else { return format!("{decoded:#?}\n") };
     let id = |id: &Option<Id>| id.as_ref().map_or("nothing".into(), |id| format!("{id:?}"));
@@ -105,7 +105,7 @@ fn shown(decoded: &Result<Uplink, DecodeError>) -> String {
 }
 
 #[test]
-fn what_devices_say_is_read_as_its_golden_says() {
+fn uplink_messages_parse_as_their_goldens_say() {
     let mut seen = BTreeSet::new();
     let mut failed = BTreeSet::new();
     let all = names("up", "json");
@@ -122,7 +122,7 @@ fn what_devices_say_is_read_as_its_golden_says() {
 }
 
 #[test]
-fn every_reading_has_its_message() {
+fn every_parsed_form_has_its_message() {
     let sources: BTreeSet<String> =
         names("up", "json").union(&names("up", "hex")).cloned().collect();
     assert_eq!(names("up", "decoded"), sources);
@@ -138,9 +138,9 @@ fn a_page_of_tools_is_as_large_as_firmware_makes_it() {
     assert!(payload["result"]["nextCursor"].is_string());
 }
 
-/// Each is read in one pass: some milliseconds. Growing with the square it would be minutes.
+/// Parsed in one pass, which takes milliseconds; quadratic parsing would take minutes.
 #[test]
-fn the_largest_nonsense_is_read_at_once() {
+fn the_largest_invalid_frames_are_parsed_in_one_pass() {
     let parts = [
         "[",
         "{\"a\":",
@@ -264,7 +264,7 @@ fn downlinks() -> Vec<(&'static str, Downlink)> {
 }
 
 #[test]
-fn what_we_say_is_written_as_its_golden_says() {
+fn downlink_messages_encode_as_their_goldens_say() {
     let session = SessionId::new(SESSION);
     let mut seen = BTreeSet::new();
     for (name, message) in downlinks() {
@@ -274,12 +274,12 @@ fn what_we_say_is_written_as_its_golden_says() {
     }
     complete(DOWNLINKS, &seen);
     let written: BTreeSet<String> = downlinks().iter().map(|(n, _)| (*n).to_owned()).collect();
-    assert_eq!(names("down", "json"), written, "a file that nothing writes");
+    assert_eq!(names("down", "json"), written, "a golden without a message");
 }
 
-/// What the firmware reads without looking whether it is there.
+/// Fields that firmware reads without checking that they exist.
 #[test]
-fn what_we_say_has_all_that_firmware_needs() {
+fn downlink_messages_have_all_fields_that_firmware_needs() {
     for name in names("down", "json") {
         let message: Value = serde_json::from_str(&read("down", &name, "json")).unwrap();
         let needed: &[&str] = match message["type"].as_str().unwrap() {
@@ -308,7 +308,7 @@ fn what_we_say_has_all_that_firmware_needs() {
 }
 
 #[test]
-fn every_face_has_a_name_and_an_emoji() {
+fn every_emotion_has_a_name_and_an_emoji() {
     let session = SessionId::new(SESSION);
     let mut lines = String::new();
     for emotion in Emotion::all() {
@@ -331,14 +331,14 @@ fn unhex(text: &str) -> Bytes {
     text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
 }
 
-/// The framing that a golden's name speaks of.
+/// Returns the framing in a golden's name.
 fn framing(name: &str) -> Framing {
     let version = name.strip_prefix("packet_v").and_then(|n| n.get(..1)).unwrap();
     Framing::from_version(version.parse().unwrap())
 }
 
 #[test]
-fn packets_from_devices_are_read_as_their_goldens_say() {
+fn packets_from_devices_parse_as_their_goldens_say() {
     let mut seen = BTreeSet::new();
     let mut failed = BTreeSet::new();
     for name in names("up", "hex") {
@@ -365,7 +365,7 @@ fn packets_from_devices_are_read_as_their_goldens_say() {
 }
 
 #[test]
-fn packets_to_devices_are_written_as_their_goldens_say() {
+fn packets_to_devices_encode_as_their_goldens_say() {
     let opus = Bytes::from_static(&[0x58, 0x0b, 0xe4, 0xc1, 0x36, 0xec, 0xc5, 0x80, 0x6d, 0x07]);
     let mut written = BTreeSet::new();
     for framing in [Framing::V1, Framing::V2, Framing::V3] {
@@ -376,12 +376,12 @@ fn packets_to_devices_are_written_as_their_goldens_say() {
         assert_eq!(framing.decode(&unhex(&read("down", &name, "hex"))), Ok(packet));
         written.insert(name);
     }
-    assert_eq!(names("down", "hex"), written, "a file that nothing writes");
+    assert_eq!(names("down", "hex"), written, "a golden without a packet");
 }
 
-/// The description names each golden as `up/NAME` or `down/NAME`, and none that is not there.
+/// The README names each golden as `up/NAME` or `down/NAME`, and only existing ones.
 #[test]
-fn the_description_names_every_golden() {
+fn the_readme_names_every_golden() {
     let readme = include_str!("../../README.md");
     let named: BTreeSet<String> = readme
         .split('`')
@@ -400,5 +400,5 @@ fn the_description_names_every_golden() {
     let missing: Vec<_> = there.difference(&named).collect();
     let gone: Vec<_> = named.difference(&there).collect();
     assert!(missing.is_empty(), "proto/README.md does not name {missing:?}");
-    assert!(gone.is_empty(), "proto/README.md names {gone:?}, which are not there");
+    assert!(gone.is_empty(), "proto/README.md names {gone:?}, which do not exist");
 }

@@ -1,5 +1,5 @@
-//! Limits of the wires at their very edge: the longest that is allowed, and one more. Not for what is
-//! far beyond them.
+//! Limits of the protocols at their boundary: the maximum is accepted, and values just above it are
+//! refused. Not for values far beyond them.
 
 use bytes::Bytes;
 use hearken_proto::chat::{CreateSession, CreateSnapshot};
@@ -31,7 +31,7 @@ fn the_longest_names_of_sessions_and_snapshots_are_allowed() {
 }
 
 #[test]
-fn the_largest_metadata_of_museum_clients_are_allowed() {
+fn the_largest_metadata_of_museum_clients_is_allowed() {
     let register = |bytes: usize| {
         let frame = json!({"a": ""}).to_string().len();
         Register::read(&json!({"client_metadata": {"a": "x".repeat(bytes - frame)}}))
@@ -42,7 +42,7 @@ fn the_largest_metadata_of_museum_clients_are_allowed() {
 }
 
 #[test]
-fn the_longest_words_of_museum_clients_are_allowed() {
+fn the_longest_texts_of_museum_clients_are_allowed() {
     let parse = |field: &str, chars: usize| {
         let mut body = json!({"user_input": "hello"});
         body[field] = Value::String("名".repeat(chars));
@@ -65,7 +65,7 @@ fn the_longest_words_of_museum_clients_are_allowed() {
 }
 
 #[test]
-fn a_number_that_is_nearly_whole_is_none_on_the_device_wire() {
+fn a_fractional_packet_length_of_a_device_is_replaced() {
     let frames = |duration: Value| {
         let audio = json!({"format": "opus", "frame_duration": duration});
         let hello = json!({"type": "hello", "version": 1, "audio_params": audio});
@@ -77,7 +77,7 @@ fn a_number_that_is_nearly_whole_is_none_on_the_device_wire() {
 }
 
 #[test]
-fn a_code_is_whole_where_a_float_is_exact() {
+fn an_error_code_is_an_integer_within_the_exact_range_of_floats() {
     let code = |number: &str| {
         let text =
             format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{number},"message":"m"}}}}"#);
@@ -98,7 +98,7 @@ struct Numbers {
 }
 
 #[test]
-fn a_float_is_read_where_it_fits_and_a_gap_in_a_list_is_one() {
+fn floats_out_of_range_are_refused_and_null_stays_in_lists() {
     let read = |text: &str| json::read::<Numbers>(text.as_bytes());
     assert_eq!(read(r#"{"small": 3e38}"#).unwrap().small, Some(3e38));
     for large in ["1e39", "-1e39", "1e999"] {
@@ -108,7 +108,7 @@ fn a_float_is_read_where_it_fits_and_a_gap_in_a_list_is_one() {
 }
 
 #[test]
-fn a_frame_of_sound_says_what_it_lacks() {
+fn a_truncated_audio_frame_reports_the_missing_bytes() {
     let whole = [0xAA, 0x55, 1, 0, 0, 0, 0, 2, b'{', b'}'];
     let lacks = |bytes: &[u8]| match AudioFrame::decode(&Bytes::copy_from_slice(bytes)) {
         Err(DecodeError::Short { what, need, have }) => Some((what, need, have)),

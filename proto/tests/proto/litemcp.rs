@@ -1,6 +1,6 @@
-//! The LiteMCP wire as files: `fixtures/wire/litemcp/read` holds what peers send, the document's
-//! own examples first, each with what it is read as beside it; `write` holds what we send. Not for
-//! what is done with them.
+//! The LiteMCP protocol as files: `fixtures/wire/litemcp/read` contains messages of peers, the
+//! document's own examples first, each with its parsed form; `write` contains Hearken's messages.
+//! Not for their processing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use super::{complete, fixtures, golden};
 
-/// The document's examples, which are written as they are read.
+/// Examples of the document, which are encoded as they are parsed.
 const EXAMPLES: [&str; 4] = ["get", "info", "call", "result"];
 
 fn folder(direction: &str) -> PathBuf {
     fixtures("litemcp").join(direction)
 }
 
-/// Names and texts of a folder's messages.
+/// Returns the names and texts of a folder's messages.
 fn messages(direction: &str) -> Vec<(String, String)> {
     let entries = std::fs::read_dir(folder(direction)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -57,7 +57,7 @@ fn shown(text: &str) -> String {
 }
 
 #[test]
-fn what_litemcp_peers_send_is_read_as_its_golden_says() {
+fn litemcp_messages_parse_as_their_goldens_say() {
     let mut seen = BTreeSet::new();
     for (name, text) in messages("read") {
         golden(&folder("read").join(format!("{name}.txt")), shown(&text).as_bytes());
@@ -69,7 +69,7 @@ fn what_litemcp_peers_send_is_read_as_its_golden_says() {
 }
 
 #[test]
-fn the_documents_own_examples_are_written_as_they_stand() {
+fn examples_of_the_document_round_trip_unchanged() {
     for (name, text) in messages("read") {
         if EXAMPLES.contains(&name.as_str()) {
             let envelope = Envelope::decode(&text).unwrap();
@@ -119,7 +119,7 @@ fn written() -> Vec<(&'static str, Body)> {
 }
 
 #[test]
-fn what_we_send_over_litemcp_is_written_as_its_golden_says() {
+fn litemcp_messages_encode_as_their_goldens_say() {
     let mut seen = BTreeSet::new();
     for (name, body) in written() {
         seen.insert(name_of(&body));
@@ -128,16 +128,16 @@ fn what_we_send_over_litemcp_is_written_as_its_golden_says() {
     }
     complete(&EXAMPLES, &seen);
     let names: Vec<String> = messages("write").into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names.len(), written().len(), "a golden of nothing: {names:?}");
+    assert_eq!(names.len(), written().len(), "a golden without a message: {names:?}");
 }
 
 #[test]
-fn the_description_names_every_golden_of_litemcp() {
+fn the_readme_names_every_golden_of_litemcp() {
     let description = include_str!("../../README.md");
     for direction in ["read", "write"] {
         for (name, _) in messages(direction) {
             let named = format!("`{direction}/{name}`");
-            assert!(description.contains(&named), "{named} is not described");
+            assert!(description.contains(&named), "{named} is not in the README");
         }
     }
 }

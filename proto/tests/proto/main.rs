@@ -1,6 +1,6 @@
-//! The words of every wire, as others say them and as files of `fixtures/wire`, byte for byte.
-//! `HEARKEN_BLESS=1` (or `scripts/bless`) rewrites what follows from the code. Here is what the
-//! goldens of several wires share. Not for what the server does with them.
+//! Messages of every protocol, as peers send them and as files of `fixtures/wire`, byte for byte.
+//! `HEARKEN_BLESS=1` (or `scripts/bless`) rewrites the files that are derived from the code. This
+//! file contains code shared by the goldens of several protocols. Not for the server's reactions.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-/// Names every variant, and gives the name of a value: a variant without a row does not compile,
-/// a row without a golden fails a test.
+/// Lists all variants, and returns the name of a value: a variant without a row does not compile, a
+/// row without a golden fails a test.
 macro_rules! variants {
     ($names:ident, $name_of:ident, $type:ty, { $($pattern:pat => $name:literal,)+ }) => {
         const $names: &[&str] = &[$($name),+];
@@ -30,7 +30,7 @@ mod messages;
 mod text_gateway;
 mod words;
 
-/// The folder of this wire's goldens.
+/// Returns the folder of this protocol's goldens.
 fn fixtures(wire: &str) -> PathBuf {
     Path::new("../fixtures/wire").join(wire)
 }
@@ -39,7 +39,7 @@ fn blessing() -> bool {
     std::env::var_os("HEARKEN_BLESS").is_some()
 }
 
-/// The file holds exactly this, or is made to.
+/// Checks that the file has exactly this content, or writes it.
 fn golden(path: &Path, expected: &[u8]) {
     if blessing() {
         std::fs::write(path, expected).unwrap();
@@ -63,6 +63,6 @@ fn complete(known: &[&str], seen: &BTreeSet<&'static str>) {
 fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,
-        other => panic!("{other} is no object"),
+        other => panic!("{other} is not an object"),
     }
 }

@@ -1,5 +1,5 @@
-//! Every message that a client may send over a WebSocket of ours, wrong in every way that JSON can
-//! be. Not for what right ones mean, which stands beside each.
+//! Every message that a client may send over one of our WebSockets, with every mistake that JSON
+//! allows. Not for the meaning of valid messages, which is tested next to each protocol.
 
 use hearken_proto::chat::{Event, WatchMessage, WatchRequest};
 use hearken_proto::device::Uplink;
@@ -9,14 +9,14 @@ use hearken_proto::speech::{asr::AsrCommand, tts::TtsCommand};
 use hearken_proto::text_gateway::ClientMessage;
 use serde_json::{Map, Value, json};
 
-/// How a text is read: what came of it, or what is told of it.
+/// Parser of a text: returns the message, or the error, as text.
 type Read = fn(&str) -> Result<String, String>;
 
 fn told<T: std::fmt::Debug, E: std::fmt::Display>(read: Result<T, E>) -> Result<String, String> {
     read.map(|message| format!("{message:?}")).map_err(|error| error.to_string())
 }
 
-/// Each wire whose clients we serve, and one right message of each kind.
+/// Each protocol whose clients Hearken serves, and one valid message of each kind.
 fn wires() -> Vec<(&'static str, Read, Vec<Value>)> {
     let lite = |data: Value| json!({"version": [1, 0, 0], "id": 1, "type": "call", "data": data});
     vec![
@@ -70,7 +70,7 @@ fn wires() -> Vec<(&'static str, Read, Vec<Value>)> {
     ]
 }
 
-/// The message with this field twice.
+/// Returns the message with this field twice.
 fn twice(message: &Map<String, Value>, field: &str) -> String {
     let fields: Vec<String> =
         message.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
@@ -78,7 +78,7 @@ fn twice(message: &Map<String, Value>, field: &str) -> String {
 }
 
 #[test]
-fn a_message_is_one_object_whose_names_stand_there_once() {
+fn a_message_is_one_object_without_duplicate_names() {
     for (wire, read, messages) in wires() {
         for message in messages {
             let text = message.to_string();
@@ -97,12 +97,12 @@ fn a_message_is_one_object_whose_names_stand_there_once() {
                 (text[..text.len() - 1].to_owned(), "is not JSON: EOF"),
                 (text.replacen('{', r#"{"x":"\udc00","#, 1), "is not JSON: "),
             ] {
-                let told = read(&text).unwrap_err();
-                assert!(told.contains(says), "{wire}: {text}: {told}");
+                let error = read(&text).unwrap_err();
+                assert!(error.contains(says), "{wire}: {text}: {error}");
             }
             for field in fields.keys() {
-                let told = read(&twice(fields, field)).unwrap_err();
-                assert_eq!(told, format!("`{field}` stands twice"), "{wire}: {text}");
+                let error = read(&twice(fields, field)).unwrap_err();
+                assert_eq!(error, format!("`{field}` stands twice"), "{wire}: {text}");
             }
             let deep = format!(r#"{{"x":{}{}}}"#, "[".repeat(127), "]".repeat(127));
             assert_eq!(read(&deep).unwrap_err(), "the message is nested deeper than 127 levels");
@@ -111,7 +111,7 @@ fn a_message_is_one_object_whose_names_stand_there_once() {
 }
 
 #[test]
-fn a_field_that_is_null_is_read_as_one_that_is_not_there() {
+fn a_null_field_is_read_as_absent() {
     for (wire, read, messages) in wires() {
         for message in messages {
             for field in message.as_object().unwrap().keys() {
@@ -130,14 +130,14 @@ fn a_field_that_is_null_is_read_as_one_that_is_not_there() {
 #[test]
 fn a_struct_within_a_message_is_an_object_too() {
     let tts = r#"{"type":"tts_request","request_id":"r","params":["hi","streaming",null,null]}"#;
-    let told = TtsCommand::decode(tts).unwrap_err().to_string();
-    assert_eq!(told, "`params` must be an object, not an array");
+    let error = TtsCommand::decode(tts).unwrap_err().to_string();
+    assert_eq!(error, "`params` must be an object, not an array");
     let call = r#"{"version":[1,0,0],"id":1,"type":"call","data":[[1,0,0],"t",[]]}"#;
-    let told = Envelope::decode(call).unwrap().body().unwrap_err().to_string();
-    assert_eq!(told, "`data` must be an object, not an array");
+    let error = Envelope::decode(call).unwrap().body().unwrap_err().to_string();
+    assert_eq!(error, "`data` must be an object, not an array");
 }
 
-/// What is kept and told of tools and worlds, as it was written.
+/// Free-form values of tools and worlds are stored and passed on as they were written.
 #[test]
 fn numbers_of_free_form_values_stay_as_they_are_written() {
     for number in [
@@ -151,8 +151,8 @@ fn numbers_of_free_form_values_stay_as_they_are_written() {
             r#"{{"id":"e","session_id":"s","type":"a","data":{{"x":[{number}]}},"timestamp":"2024-01-01T12:00:00Z"}}"#
         );
         let event: Event = serde_json::from_str(&event).unwrap();
-        let told = WatchMessage::Event { event: &event }.encode();
-        assert!(told.contains(&format!(r#"{{"x":[{number}]}}"#)), "{told}");
+        let encoded = WatchMessage::Event { event: &event }.encode();
+        assert!(encoded.contains(&format!(r#"{{"x":[{number}]}}"#)), "{encoded}");
         let result =
             format!(r#"{{"type":"tool_result","call_id":"c","success":true,"result":{number}}}"#);
         let Ok(ClientMessage::ToolResult(result)) = ClientMessage::decode(&result, false) else {
@@ -162,16 +162,15 @@ fn numbers_of_free_form_values_stay_as_they_are_written() {
         let call = format!(
             r#"{{"version":[1,0,0],"id":1,"type":"call","data":{{"tool":"t","arguments":[{number}]}}}}"#
         );
-        let told = format!("{:?}", Envelope::decode(&call).unwrap().body().unwrap());
-        assert!(told.contains(&format!("[\"{number}\"]")), "{told}");
+        let encoded = format!("{:?}", Envelope::decode(&call).unwrap().body().unwrap());
+        assert!(encoded.contains(&format!("[\"{number}\"]")), "{encoded}");
         let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":{number}}}}}"#);
         let read = jsonrpc::Message::decode(&answer).unwrap();
         assert!(read.encode().contains(&format!(r#"{{"x":{number}}}"#)));
     }
 }
 
-/// Firmware, and peers that we call, are read as far as they can be: of a name that stands twice
-/// the last holds.
+/// Firmware and called services are parsed leniently: of a duplicate name, the last value counts.
 #[test]
 fn devices_and_services_may_be_careless() {
     let text = r#"{"type":"abort","type":"listen","state":"detect","text":"a","text":"b"}"#;

@@ -1,7 +1,6 @@
-//! The LLM gateway's wire as files: `fixtures/wire/gateway/read` holds what text clients send, an
-//! example of each kind that the document's chapter 4 shows and what clients make of them, each
-//! with what it is read as beside it; `write` holds what we tell them, chapter 5. Not for what is
-//! done with them.
+//! The LLM gateway's protocol as files: `fixtures/wire/gateway/read` contains messages of text
+//! clients, an example of each kind in the document's chapter 4 and variants of clients, each with
+//! its parsed form; `write` contains messages to them, chapter 5. Not for their processing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{complete, fixtures, golden, object};
 
-/// When everything is written.
+/// Timestamp of all encoded messages.
 const NOW: &str = "2025-02-21T10:30:00.000Z";
 
 variants!(CLIENT_MESSAGES, client_message_name, ClientMessage, {
@@ -57,7 +56,7 @@ fn folder(direction: &str) -> PathBuf {
     fixtures("gateway").join(direction)
 }
 
-/// Names without extension of the folder's files with this extension.
+/// Returns the names, without extension, of the folder's files with this extension.
 fn names(direction: &str, extension: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder(direction)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -77,19 +76,19 @@ fn shown(read: &Result<ClientMessage, ReadError>) -> String {
 }
 
 #[test]
-fn what_text_clients_send_is_read_as_its_golden_says() {
+fn client_messages_parse_as_their_goldens_say() {
     let mut seen = BTreeSet::new();
     let mut failed = BTreeSet::new();
     let all = names("read", "json");
     for name in &all {
         let text = message("read", name);
         let read = ClientMessage::decode(&text, true);
-        let mut told = shown(&read);
+        let mut shown_form = shown(&read);
         let without = ClientMessage::decode(&text, false);
         if without != read {
-            told += &format!("without `stream`: {}", shown(&without));
+            shown_form += &format!("without `stream`: {}", shown(&without));
         }
-        golden(&folder("read").join(format!("{name}.txt")), told.as_bytes());
+        golden(&folder("read").join(format!("{name}.txt")), shown_form.as_bytes());
         match &read {
             Ok(message) => seen.insert(client_message_name(message)),
             Err(error) => failed.insert(read_error_name(error)),
@@ -97,7 +96,7 @@ fn what_text_clients_send_is_read_as_its_golden_says() {
     }
     complete(CLIENT_MESSAGES, &seen);
     complete(READ_ERRORS, &failed);
-    assert_eq!(names("read", "txt"), all, "a reading of nothing");
+    assert_eq!(names("read", "txt"), all, "a parsed form without a message");
 }
 
 fn calls() -> Vec<CallShown> {
@@ -194,7 +193,7 @@ fn written() -> Vec<(&'static str, ServerMessage)> {
 }
 
 #[test]
-fn what_we_tell_text_clients_is_written_as_its_golden_says() {
+fn server_messages_encode_as_their_goldens_say() {
     let mut seen = BTreeSet::new();
     for (name, message) in written() {
         seen.insert(server_message_name(&message));
@@ -203,25 +202,25 @@ fn what_we_tell_text_clients_is_written_as_its_golden_says() {
     }
     complete(SERVER_MESSAGES, &seen);
     let all: BTreeSet<String> = written().iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(names("write", "json"), all, "a golden of nothing");
+    assert_eq!(names("write", "json"), all, "a golden without a message");
 }
 
 #[test]
-fn every_error_code_is_written_as_its_golden_says() {
+fn error_codes_encode_as_their_golden_says() {
     let errors = ErrorCode::ALL.map(|code| ServerMessage::error(code, "Why").encode(NOW) + "\n");
     let lines = errors.concat();
     assert_eq!(lines.lines().collect::<BTreeSet<_>>().len(), ErrorCode::ALL.len());
     golden(&folder("write").join("errors.jsonl"), lines.as_bytes());
 }
 
-/// The tables of chapter 5, each field with a value of its sort: a client in C reads them without
-/// looking whether they are there.
+/// The tables of chapter 5, with an example value for each field: a client in C reads them without
+/// checking that they exist.
 #[test]
-fn what_we_tell_text_clients_has_every_field_that_the_document_names() {
+fn server_messages_have_every_field_of_the_document() {
     for name in names("write", "json") {
-        let told: Value = serde_json::from_str(&message("write", &name)).unwrap();
-        let kind = told["type"].as_str().unwrap();
-        let like = match (kind, told["status"].as_str()) {
+        let message_json: Value = serde_json::from_str(&message("write", &name)).unwrap();
+        let kind = message_json["type"].as_str().unwrap();
+        let like = match (kind, message_json["status"].as_str()) {
             ("status", Some("connected")) => json!({"data": {"session_id": ""}}),
             ("status", Some("processing")) => json!({"data": {"message": ""}}),
             ("status", Some("waiting_for_tools")) => json!({"data": {"pending_tools": 0}}),
@@ -237,17 +236,17 @@ fn what_we_tell_text_clients_has_every_field_that_the_document_names() {
             ("pong", None) => json!({}),
             other => panic!("{name}: the document does not know {other:?}"),
         };
-        assert!(has_all(&told, &like), "{name}: {told} is not like {like}");
-        assert_eq!(told["timestamp"], NOW, "{name}");
+        assert!(has_all(&message_json, &like), "{name}: {message_json} is not like {like}");
+        assert_eq!(message_json["timestamp"], NOW, "{name}");
     }
 }
 
-/// Every field of `like` is there, and is of its sort.
-fn has_all(told: &Value, like: &Value) -> bool {
-    match (told, like) {
-        (Value::Object(told), Value::Object(like)) => {
-            like.iter().all(|(name, like)| told.get(name).is_some_and(|told| has_all(told, like)))
+/// Returns true if every field of `like` exists and has the same type.
+fn has_all(json: &Value, like: &Value) -> bool {
+    match (json, like) {
+        (Value::Object(json), Value::Object(like)) => {
+            like.iter().all(|(name, like)| json.get(name).is_some_and(|json| has_all(json, like)))
         }
-        _ => std::mem::discriminant(told) == std::mem::discriminant(like),
+        _ => std::mem::discriminant(json) == std::mem::discriminant(like),
     }
 }

@@ -1,4 +1,4 @@
-//! Words and numbers of the wire that a peer compares with, written out.
+//! Words and numbers of the protocols that peers compare with, written out.
 
 use hearken_proto::chat::ChatStatus;
 use hearken_proto::device::AudioParams;
@@ -46,14 +46,14 @@ fn the_codes_of_json_rpc_are_those_of_its_specification() {
 }
 
 #[test]
-fn a_turn_and_a_step_are_shown_as_they_are_counted() {
+fn a_turn_and_a_step_display_as_numbers() {
     assert_eq!(TurnId(7).to_string(), "7");
     assert_eq!(Step::Field("name".into()).to_string(), "name");
     assert_eq!(Step::Item(3).to_string(), "3");
 }
 
 #[test]
-fn audio_without_further_words_is_that_of_most_firmware() {
+fn default_audio_params_are_those_of_most_firmware() {
     let audio: AudioParams = serde_json::from_value(json!({})).unwrap();
     let whole = json!({"format": "opus", "sample_rate": 16_000, "channels": 1,
         "frame_duration": 60});
@@ -61,7 +61,7 @@ fn audio_without_further_words_is_that_of_most_firmware() {
 }
 
 #[test]
-fn what_is_no_json_is_told_apart_from_json_of_another_shape() {
+fn text_that_is_not_json_differs_from_json_of_another_shape() {
     assert!(!json::object(b"{").unwrap_err().is_json());
     assert!(json::object(b"[]").unwrap_err().is_json());
 }
@@ -82,7 +82,7 @@ fn a_float_may_be_absent_and_is_never_infinite() {
 }
 
 #[test]
-fn a_recording_says_when_speech_ended_in_seconds_that_exist() {
+fn a_recording_has_a_finite_end_of_speech() {
     let header = |end: &str| {
         let line = r#"{"format":"hearken-recording","version":1,"framing":1,
             "uplink":{},"downlink":{},"speech_end_s":END}"#;
@@ -106,7 +106,7 @@ fn a_scene_has_one_word() {
 }
 
 #[test]
-fn what_a_speech_service_says_is_written_as_it_is_read() {
+fn events_of_speech_services_round_trip() {
     let heard = json!({"type": "batch_progress", "state": "recognizing", "message": "m"});
     let read = AsrEvent::decode(&heard.to_string()).unwrap();
     assert_eq!(AsrEvent::decode(&read.encode()).unwrap(), read);

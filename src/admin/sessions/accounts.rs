@@ -1,4 +1,4 @@
-//! Accounts of people besides the administrator: their names, rights and passwords. Not for logging in.
+//! Accounts of users besides the administrator: their names, rights and passwords. Not for logging in.
 
 use hearken_base::Secret;
 use hearken_ports::store::{AuditEntry, SettingsStore, StoreError};
@@ -10,27 +10,27 @@ use super::{AdminSessions, USERNAME};
 use crate::admin::password::Credential;
 use crate::admin::rights::Right;
 
-/// Most accounts.
+/// Maximum number of accounts.
 pub const MAX_ACCOUNTS: usize = 100;
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 40;
-/// Prefix of the names under which accounts are stored among the settings.
+/// Prefix of the settings that store accounts.
 const ACCOUNT: &str = "admin.account.";
 
-/// Account of somebody who may log in.
+/// Account of a user who may log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Their name, in lower case.
+    /// Name, in lower case.
     pub name: String,
-    /// What they may do.
+    /// Right of the user.
     pub right: Right,
-    /// When it was added.
+    /// Creation time.
     pub created: Timestamp,
-    /// Hash of their password.
+    /// Hash of the password.
     hash: Secret,
 }
 
-/// An account as it is stored.
+/// Stored form of an account.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     right: Right,
@@ -38,25 +38,25 @@ struct Stored {
     hash: String,
 }
 
-/// Reason why accounts are not changed.
+/// Reason why an account cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// The name is not one.
+    /// The name is invalid.
     #[error(
         "a name has 1 to {MAX_NAME_CHARS} characters: letters and digits without accents, `.`, `_`, `-`, and not only `.`"
     )]
     Name,
-    /// Somebody has the name.
-    #[error("somebody has this name already")]
+    /// Another account has this name.
+    #[error("another account has this name: choose another")]
     Taken,
-    /// There are enough.
+    /// The maximum number of accounts is reached.
     #[error("there are {MAX_ACCOUNTS} accounts already: delete one")]
     TooMany,
-    /// The account was changed at another instance at the same time.
-    #[error("somebody else has just changed this account: try again")]
+    /// Another request or instance changed the account concurrently.
+    #[error("the account was changed by another request: try again")]
     Changed,
-    /// Nobody has the name.
-    #[error("nobody has this name")]
+    /// No account has this name.
+    #[error("no account has this name")]
     Unknown,
     /// The store failed.
     #[error("the store failed")]
@@ -69,12 +69,12 @@ fn key(name: &str) -> String {
 
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    // Clients and proxies drop a part `.` or `..` of a path: nobody could change such an account.
+    // Clients and proxies drop a segment `.` or `..` of a path: such an account could not be changed.
     let is_dots = name.chars().all(|c| c == '.');
     (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(fits) && !is_dots
 }
 
-/// Returns what logs in somebody with an account, and their right.
+/// Returns the credential and the right of the account with this name.
 pub(super) async fn holder_of(
     store: &dyn SettingsStore,
     who: &str,
@@ -83,7 +83,7 @@ pub(super) async fn holder_of(
     Ok(account.map(|account| (account.credential(), account.right)))
 }
 
-/// Returns the account with this name, in lower case.
+/// Returns the account with this name, which is in lower case.
 async fn account_of(store: &dyn SettingsStore, name: &str) -> Result<Option<Account>, StoreError> {
     if !is_name(name) {
         return Ok(None);
@@ -93,7 +93,7 @@ async fn account_of(store: &dyn SettingsStore, name: &str) -> Result<Option<Acco
 }
 
 impl Account {
-    /// Reads a setting, if it is an account.
+    /// Parses a setting; `None` if it is not an account.
     pub(super) fn read(name: &str, stored: &Value) -> Option<Self> {
         let name = name.strip_prefix(ACCOUNT)?.to_owned();
         let Stored { right, created, hash } = serde_json::from_value(stored.clone()).ok()?;
@@ -112,7 +112,7 @@ impl Account {
 }
 
 impl AdminSessions {
-    /// Returns all accounts, by name.
+    /// Returns all accounts, sorted by name.
     ///
     /// # Errors
     /// The store failed.
@@ -121,7 +121,7 @@ impl AdminSessions {
         Ok(all.iter().filter_map(|(name, stored)| Account::read(name, stored)).collect())
     }
 
-    /// Adds an account. `by` is the name of who does that.
+    /// Adds an account. `by` is the name of the user who adds it.
     ///
     /// # Errors
     /// See [`AccountError`].
@@ -154,7 +154,7 @@ impl AdminSessions {
         }
     }
 
-    /// Changes the right or the password of an account. Another password ends its sessions.
+    /// Changes the right or the password of an account. A new password ends its sessions.
     ///
     /// # Errors
     /// See [`AccountError`].
@@ -186,7 +186,7 @@ impl AdminSessions {
         }
     }
 
-    /// Deletes an account; its sessions end.
+    /// Deletes an account and ends its sessions.
     ///
     /// # Errors
     /// See [`AccountError`].
@@ -202,8 +202,8 @@ impl AdminSessions {
         Ok(self.store.change(&[(key(&name), None)], &told).await?)
     }
 
-    /// Gives somebody with an account that has this credential another password. Returns it as a credential; `None` if
-    /// another instance has deleted the account meanwhile, or has given it another password.
+    /// Replaces the password of the account that has this credential. Returns the new credential;
+    /// `None` if another instance has deleted the account or changed its password in the meantime.
     pub(super) async fn set_account_password(
         &self,
         name: &str,
@@ -217,7 +217,7 @@ impl AdminSessions {
         {
             let before = was.stored();
             let account = Account { hash: hash.clone(), ..was };
-            // False if its right was changed: that stays.
+            // False if only the right has changed: it must not be overwritten.
             if self.store.replace(&key(name), Some(&before), &account.stored(), told).await? {
                 return Ok(Some(Credential::Chosen(hash)));
             }

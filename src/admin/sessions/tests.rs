@@ -1,4 +1,4 @@
-//! Sessions over a store in memory: tokens, their end, and the password that opens them.
+//! Sessions over an in-memory store: tokens, how they end, and the passwords that open them.
 
 use hearken_store::SqlStore;
 
@@ -11,7 +11,7 @@ fn admin_sessions(store: &Arc<SqlStore>, secret: &str) -> AdminSessions {
     with_password(store, secret, PASSWORD)
 }
 
-/// How long tokens last.
+/// Lifetimes of tokens.
 const ACCESS: Duration = Duration::from_secs(900);
 const REFRESH: Duration = Duration::from_secs(86_400);
 
@@ -39,7 +39,7 @@ async fn a_chosen_password_takes_the_place_of_the_admin_token() {
     assert!(other.verify(&chosen.access_token, at(2)).await.is_ok(), "at every instance");
     let over = other.verify(&first.access_token, at(2)).await;
     assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
-    let again = other.choose_first("of somebody else", "x", at(3)).await;
+    let again = other.choose_first("of another client", "x", at(3)).await;
     assert!(matches!(again, Err(LoginError::HasPassword)), "{again:?}");
     for wrong in ["token", "", "a good passworD", &"x".repeat(1_000)] {
         let told = other.log_in(USERNAME, wrong, "x", at(4)).await;
@@ -56,7 +56,7 @@ async fn a_chosen_password_takes_the_place_of_the_admin_token() {
     assert!(one.log_in(USERNAME, "a good password", "x", at(9)).await.is_err());
     let stored = serde_json::to_string(&store.settings().await.unwrap()).unwrap();
     assert!(stored.contains("$argon2id$") && !stored.contains("another password"), "{stored}");
-    // What is configured comes first.
+    // The configured password takes precedence.
     let configured = with_password(&store, "s", PASSWORD);
     assert!(configured.log_in(USERNAME, "another password", "x", at(10)).await.is_err());
     assert!(configured.log_in(USERNAME, PASSWORD, "x", at(10)).await.is_ok());
@@ -70,7 +70,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[tokio::test]
-async fn tokens_are_good_for_their_time_and_purpose_only() {
+async fn tokens_are_valid_for_their_lifetime_and_purpose_only() {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
     let admin_sessions = admin_sessions(&store, "one secret");
     for (name, password) in [("admin", "wrong"), ("root", PASSWORD), ("", "")] {
@@ -101,7 +101,7 @@ async fn tokens_are_good_for_their_time_and_purpose_only() {
 }
 
 #[tokio::test]
-async fn with_too_many_sessions_the_oldest_of_the_same_name_end() {
+async fn a_login_over_the_limit_ends_the_oldest_session_of_its_name() {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
     let sessions = with_token(&store, "a token of the tests");
     let mut pairs = Vec::new();
@@ -121,7 +121,7 @@ fn sessions_of_another(store: &Arc<SqlStore>) -> AdminSessions {
 }
 
 #[tokio::test]
-async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
+async fn a_refresh_token_is_single_use_and_reuse_ends_the_session() {
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
     let first = admin_sessions(&store, "s");
     let second = admin_sessions(&store, "s");
@@ -142,7 +142,7 @@ async fn a_refresh_token_is_good_once_and_a_second_use_ends_the_session() {
     let late = first.refresh(&late.refresh_token, "x", at(86_400)).await;
     assert!(matches!(late, Err(LoginError::Expired)));
     first.log_in(USERNAME, PASSWORD, "x", at(90_000)).await.unwrap();
-    assert_eq!(store.settings().await.unwrap().len(), 1, "those that are over are forgotten");
+    assert_eq!(store.settings().await.unwrap().len(), 1, "ended sessions are deleted");
 }
 
 #[tokio::test]
@@ -162,8 +162,8 @@ async fn tokens_end_with_their_session_and_with_the_password() {
     let over = changed.refresh(&pair.refresh_token, "x", at(6)).await;
     assert!(matches!(over, Err(LoginError::Over)), "{over:?}");
     changed.log_in(USERNAME, "another password of the tests", "x", at(7)).await.unwrap();
-    assert_eq!(store.settings().await.unwrap().len(), 1, "what cannot be used is not kept");
-    assert!(one.verify(&pair.access_token, at(8)).await.is_err(), "nor with the former one");
+    assert_eq!(store.settings().await.unwrap().len(), 1, "stale sessions are deleted");
+    assert!(one.verify(&pair.access_token, at(8)).await.is_err(), "of the former password");
     store.shut().await;
     let failed = changed.verify(&pair.access_token, at(9)).await;
     assert!(matches!(failed, Err(LoginError::Store(_))), "{failed:?}");

@@ -1,4 +1,4 @@
-//! REST API of accounts: who asks, and who else may log in. Not for logging in.
+//! REST API of accounts: the current user, and the other users who may log in. Not for logging in.
 
 use actix_web::{HttpResponse, web};
 use hearken_proto::fault::Fault;
@@ -16,23 +16,23 @@ use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 /// Path of one account.
 pub(crate) const ONE: &str = "/api/accounts/{name}";
 
-/// Who asks.
+/// The current user.
 #[derive(Serialize, ToSchema)]
 struct Asking {
     /// Name; `admin` also for the admin token.
     name: String,
-    /// What they may do.
+    /// Right of the user.
     right: Right,
 }
 
-/// Account as it is shown.
+/// Account of a user.
 #[derive(Serialize, ToSchema)]
 struct AccountShown {
     /// Name, in lower case.
     name: String,
-    /// What they may do.
+    /// Right of the user.
     right: Right,
-    /// When it was added.
+    /// Creation time.
     #[schema(value_type = String, format = DateTime)]
     created: Timestamp,
 }
@@ -43,9 +43,10 @@ impl From<Account> for AccountShown {
     }
 }
 
-/// All accounts but the administrator's.
+/// All accounts except the administrator's.
 #[derive(Serialize, ToSchema)]
 struct AccountsShown {
+    /// Accounts, sorted by name.
     accounts: Vec<AccountShown>,
 }
 
@@ -53,19 +54,21 @@ struct AccountsShown {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAccount {
-    /// Name: 1 to 40 characters, letters and digits without accents, `.`, `_`, `-`; in any case.
+    /// Name, 1 to 40 characters: letters and digits without accents, `.`, `_`, `-`; stored in lower case.
     name: String,
+    /// Right of the user.
     right: Right,
-    /// Password, 8 to 128 characters.
+    /// Password, 8 to 128 characters, without spaces at its ends.
     password: String,
 }
 
-/// Change of an account.
+/// Changes to an account; omitted fields stay as they are.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccountChange {
+    /// New right.
     right: Option<Right>,
-    /// Password, 8 to 128 characters; another one ends their sessions.
+    /// New password, 8 to 128 characters, without spaces at its ends; ends the sessions of the account.
     password: Option<String>,
 }
 
@@ -79,7 +82,7 @@ fn refusal_of(error: &AccountError) -> Refusal {
     refusal(fault, &error.to_string())
 }
 
-/// Tells who asks, and what they may do (`GET /api/account`).
+/// Returns the name and the right of the current user.
 #[utoipa::path(get, path = "/api/account", tag = "accounts",
     responses((status = 200, body = Asking), Faults))]
 pub(crate) async fn asking(operator: Operator) -> HttpResponse {
@@ -88,7 +91,7 @@ pub(crate) async fn asking(operator: Operator) -> HttpResponse {
     HttpResponse::Ok().json(Asking { name, right })
 }
 
-/// Lists the accounts (`GET /api/accounts`).
+/// Lists the accounts.
 #[utoipa::path(get, path = "/api/accounts", tag = "accounts",
     responses((status = 200, body = AccountsShown), Faults))]
 pub(crate) async fn list(_: AdminSession, admin: web::Data<Admin>) -> RouteResult {
@@ -97,7 +100,7 @@ pub(crate) async fn list(_: AdminSession, admin: web::Data<Admin>) -> RouteResul
     Ok(HttpResponse::Ok().json(AccountsShown { accounts }))
 }
 
-/// Adds an account (`POST /api/accounts`).
+/// Adds an account.
 #[utoipa::path(post, path = "/api/accounts", tag = "accounts", request_body = NewAccount,
     responses((status = 201, body = AccountShown), Faults))]
 pub(crate) async fn add(
@@ -114,7 +117,7 @@ pub(crate) async fn add(
     Ok(HttpResponse::Created().json(AccountShown::from(account)))
 }
 
-/// Changes the right or the password of an account (`PATCH /api/accounts/{name}`).
+/// Changes the right or the password of an account.
 #[utoipa::path(patch, path = "/api/accounts/{name}", tag = "accounts",
     params(("name" = String, Path,)), request_body = AccountChange,
     responses((status = 200, body = AccountShown), Faults))]
@@ -134,7 +137,7 @@ pub(crate) async fn change(
     Ok(HttpResponse::Ok().json(AccountShown::from(account)))
 }
 
-/// Deletes an account; their sessions end (`DELETE /api/accounts/{name}`).
+/// Deletes an account and ends its sessions.
 #[utoipa::path(delete, path = "/api/accounts/{name}", tag = "accounts",
     params(("name" = String, Path,)), responses((status = 204), Faults))]
 pub(crate) async fn delete(

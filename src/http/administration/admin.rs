@@ -1,5 +1,5 @@
-//! REST API of the administrator: log-in, settings, sessions, request statistics and the audit log.
-//! Not for the decisions behind them.
+//! REST API of the administrator: login, settings, sessions of museum clients, statistics and the
+//! audit log. Not for the logic behind them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,37 +30,37 @@ use crate::http::request_identity::{bearer, json as json_body};
 
 /// Default page size.
 const PAGE: u32 = 50;
-/// Largest page size.
+/// Maximum page size.
 const MAX_PAGE: u32 = 500;
 
 /// Numbers of connections, and the models' cost.
 pub struct Figures {
-    /// Connected devices.
+    /// Number of connected devices.
     pub devices: usize,
-    /// Connected text clients.
+    /// Number of connected text clients.
     pub text_clients: usize,
-    /// Use of the language models, by frontend.
+    /// Usage of the language models, by frontend.
     pub llm: BTreeMap<&'static str, LlmFigures>,
 }
 
-/// Kind of attempts whose rate is limited.
+/// Kind of a rate-limited attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Attempt {
-    /// Logging in.
+    /// Login.
     LogIn,
-    /// Exchanging a refresh token.
+    /// Exchange of a refresh token.
     Refresh,
-    /// Choosing the first password with a code.
+    /// Setting the first password with a code.
     Setup,
-    /// Changing a password.
+    /// Change of a password.
     Password,
 }
 
 /// State of the administrator's routes.
 pub struct Admin {
-    /// Sessions of the administrator.
+    /// Sessions of users.
     pub admin_sessions: AdminSessions,
-    /// Code with which the first password is chosen.
+    /// Code for setting the first password.
     pub setup_code: SetupCode,
     /// Settings that can change at run time.
     pub settings: Arc<RuntimeSettings>,
@@ -70,7 +70,7 @@ pub struct Admin {
     pub museum: Arc<Museum>,
     /// Numbers of connections, and the models' cost.
     pub figures: Arc<dyn Fn() -> Figures + Send + Sync>,
-    /// Rate limit of log-in attempts, by address.
+    /// Rate limit of login attempts, by address.
     pub attempts: Arc<dyn RateLimit>,
 }
 
@@ -85,11 +85,11 @@ pub(crate) fn not_logged_in(error: &LoginError) -> Refusal {
 }
 
 impl Admin {
-    /// Returns who shows an access token, if their right opens this route.
+    /// Returns the user of the request's access token, if their right opens this route.
     pub(crate) async fn verified(&self, request: &HttpRequest) -> Result<LoggedIn, Refusal> {
         let token = bearer(request);
         if token.is_empty() {
-            let about = "log in at /api/admin/login, and show the access token";
+            let about = "log in at /api/admin/login, and send the access token";
             return Err(refusal(Fault::Unauthorized, about));
         }
         let verified = self.admin_sessions.verify(&token, Timestamp::now()).await;
@@ -104,8 +104,9 @@ impl Admin {
         Ok(who)
     }
 
-    /// Counts an attempt of this kind by the client's address. Kinds are counted apart: behind one
-    /// proxy, those who guess a password must not keep others from refreshing their tokens.
+    /// Counts an attempt of this kind against the client's address. Kinds have separate limits:
+    /// behind one proxy, clients that guess passwords must not prevent others from refreshing their
+    /// tokens.
     pub(crate) async fn attempt(
         &self,
         request: &HttpRequest,
@@ -115,7 +116,7 @@ impl Admin {
         self.attempts.take(&counted).await.map_err(|wait| too_often(wait).into())
     }
 
-    /// Renders every changeable setting by section, with the origin of each value.
+    /// Renders all changeable settings by section, with the source of each value.
     fn shown(&self) -> HttpResponse {
         let mut settings: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         let mut sources = BTreeMap::new();
@@ -128,17 +129,17 @@ impl Admin {
     }
 }
 
-/// Credentials of the administrator.
+/// Credentials for a login.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
     /// Name: `admin`, or that of an account.
     username: String,
-    /// Password; of `admin` it is `admin.password`, else the one that was chosen, else the admin token.
+    /// Password. For `admin`: `admin.password`, else the password that was set, else the admin token.
     password: String,
 }
 
-/// Logs in (`POST /api/admin/login`).
+/// Logs in with a name and a password, and returns a token pair.
 #[utoipa::path(post, path = "/api/admin/login", tag = "administrator", request_body = LogIn,
     responses((status = 200, body = TokenPair), Faults))]
 pub(crate) async fn log_in(
@@ -159,7 +160,7 @@ pub(crate) async fn log_in(
     Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
 
-/// Refresh token in exchange for the next two tokens.
+/// Refresh token to exchange for a new token pair.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Refresh {
@@ -167,7 +168,7 @@ struct Refresh {
     refresh_token: String,
 }
 
-/// Exchanges a refresh token for new tokens (`POST /api/admin/refresh`).
+/// Exchanges a refresh token for a new token pair.
 #[utoipa::path(post, path = "/api/admin/refresh", tag = "administrator", request_body = Refresh,
     responses((status = 200, body = TokenPair), Faults))]
 pub(crate) async fn refresh(
@@ -183,7 +184,7 @@ pub(crate) async fn refresh(
     Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
 
-/// Ends the session (`POST /api/admin/logout`).
+/// Ends the session of the access token.
 #[utoipa::path(post, path = "/api/admin/logout", tag = "administrator",
     responses((status = 204), Faults))]
 pub(crate) async fn log_out(
@@ -203,24 +204,24 @@ struct SettingsShown {
     /// Values by section and field.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, Value>>)]
     settings: BTreeMap<&'static str, BTreeMap<&'static str, Value>>,
-    /// Origins of the values by name, as `llm.model`.
+    /// Sources of the values by name, such as `llm.model`.
     #[schema(value_type = BTreeMap<String, Source>)]
     sources: BTreeMap<&'static str, Source>,
 }
 
-/// Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model": "x"}`); `null` goes back to
-/// the value of the configuration.
+/// Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model":
+/// "x"}`); `null` restores the configured value.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct SettingsChange(Map<String, Value>);
 
-/// Returns the changeable settings (`GET /api/admin/config`).
+/// Returns the changeable settings, with the source of each value.
 #[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
     responses((status = 200, body = SettingsShown), Faults))]
 pub(crate) async fn config(_: AdminSession, admin: web::Data<Admin>) -> HttpResponse {
     admin.shown()
 }
 
-/// Changes the given settings; the others stay (`PUT` and `PATCH /api/admin/config`).
+/// Changes the given settings; all others stay as they are.
 #[utoipa::path(method(put, patch), path = "/api/admin/config", tag = "administrator",
     request_body = SettingsChange,
     responses((status = 200, body = SettingsShown), Faults))]
@@ -242,8 +243,8 @@ pub(crate) async fn change(
     Ok(admin.shown())
 }
 
-/// Flattens settings to names with dots: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are
-/// equal, and only one of them may be present. A setting may be a table itself.
+/// Flattens settings to dotted names: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are
+/// equivalent, and only one of them may be given. A setting may itself be a table.
 fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
     let mut wanted = BTreeMap::new();
     let mut put = |name: String, value| match wanted.entry(name) {
@@ -252,12 +253,12 @@ fn flat(body: Map<String, Value>) -> Result<BTreeMap<String, Value>, Refusal> {
             Ok(())
         }
         Entry::Occupied(place) => {
-            Err(refusal(Fault::BadRequest, &format!("`{}` stands twice", place.key())))
+            Err(refusal(Fault::BadRequest, &format!("`{}` is given twice", place.key())))
         }
     };
     for (name, value) in body {
         match value {
-            // The name of a section has no dots: this is a setting that is a table.
+            // Names of sections contain no dots: this is a setting that is a table.
             Value::Object(section) if !name.contains('.') => {
                 let mut fields = section.into_iter();
                 fields.try_for_each(|(field, value)| put(format!("{name}.{field}"), value))?;
@@ -276,23 +277,27 @@ fn limit(request: &HttpRequest) -> Result<u32, Refusal> {
 /// Session of a museum client, without its dialogue.
 #[derive(Serialize, ToSchema)]
 struct MuseumSessionShown {
-    /// Data that the client sent about itself.
+    /// Metadata that the client sent about itself.
     #[schema(value_type = Object)]
     client_metadata: Value,
+    /// Creation time.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    /// Expiry time.
     #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
     /// Number of the client's functions.
     functions: u64,
+    /// Session id.
     id: String,
     /// Always `museum`.
     kind: &'static str,
+    /// Time of the last request.
     #[schema(value_type = String, format = DateTime)]
     last_used_at: Timestamp,
-    /// Number of messages of its dialogue.
+    /// Number of messages in its dialogue.
     messages: u64,
-    /// Number of its uses.
+    /// Number of requests so far.
     requests: i64,
 }
 
@@ -315,16 +320,17 @@ impl From<ListedMuseumSession> for MuseumSessionShown {
 /// Page of sessions of museum clients.
 #[derive(Serialize, ToSchema)]
 struct MuseumSessions {
+    /// Maximum number of sessions in this page.
     limit: u32,
+    /// Number of sessions before this page.
     offset: u32,
-    /// The most recently used first.
+    /// Sessions, most recently used first.
     sessions: Vec<MuseumSessionShown>,
-    /// Number of all sessions.
+    /// Total number of sessions.
     total: u64,
 }
 
-/// Lists sessions of museum clients, the most recently used first (`GET
-/// /api/admin/sessions?offset=&limit=`).
+/// Lists the sessions of museum clients, most recently used first.
 #[utoipa::path(get, path = "/api/admin/sessions", tag = "administrator",
     params(("offset" = Option<u32>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = MuseumSessions), Faults))]
@@ -342,7 +348,7 @@ pub(crate) async fn sessions(
     Ok(HttpResponse::Ok().json(MuseumSessions { limit, offset, sessions, total }))
 }
 
-/// Ends a session (`DELETE /api/admin/sessions/{id}`).
+/// Ends the session of a museum client.
 #[utoipa::path(delete, path = "/api/admin/sessions/{id}", tag = "administrator", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn end_session(
@@ -367,26 +373,25 @@ pub(crate) async fn end_session(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Statistics of the server.
+/// Server statistics.
 #[derive(Serialize, ToSchema)]
 struct AdminMetrics {
-    /// Connected devices.
+    /// Number of connected devices.
     devices: usize,
-    /// Requests, where they are counted.
+    /// Request statistics; omitted if requests are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     http: Option<TrafficShown>,
-    /// Use of the language models, by frontend.
+    /// Usage of the language models, by frontend.
     #[schema(value_type = BTreeMap<String, LlmFigures>)]
     llm: BTreeMap<&'static str, LlmFigures>,
-    /// Sessions of museum clients.
+    /// Number of sessions of museum clients.
     museum_sessions: u64,
-    /// Connected text clients.
+    /// Number of connected text clients.
     text_clients: usize,
 }
 
-/// Returns statistics: sessions, requests by route and outcome, durations, errors, and other
-/// counters (`GET /api/admin/metrics`).
+/// Returns statistics: connections, sessions, model usage, and requests by route with their outcomes and durations.
 #[utoipa::path(get, path = "/api/admin/metrics", tag = "administrator",
     responses((status = 200, body = AdminMetrics), Faults))]
 pub(crate) async fn metrics(
@@ -405,16 +410,17 @@ pub(crate) async fn metrics(
 /// Entry of the audit log.
 #[derive(Serialize, ToSchema)]
 struct AuditShown {
+    /// Time of the action.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// Details, such as old and new values; contains no secrets.
     #[schema(value_type = Object)]
     details: Value,
-    /// Number of the entry, in order of time.
+    /// Number of the entry, in chronological order.
     number: i64,
     /// Name of the action.
     what: String,
-    /// Author of the action.
+    /// Name of the user who did it.
     who: String,
 }
 
@@ -424,18 +430,17 @@ impl From<AuditEntry> for AuditShown {
     }
 }
 
-/// Part of the audit log.
+/// Page of the audit log.
 #[derive(Serialize, ToSchema)]
 struct AuditPage {
-    /// The latest first.
+    /// Entries, newest first.
     entries: Vec<AuditShown>,
-    /// Value of `before` for the next page; `null` if there is none.
+    /// Value of `before` for the next page; null on the last page.
     #[schema(required)]
     next: Option<i64>,
 }
 
-/// Lists the audit log: changes and their authors, the latest first (`GET
-/// /api/admin/audit?before=&limit=`).
+/// Lists the entries of the audit log, newest first.
 #[utoipa::path(get, path = "/api/admin/audit", tag = "administrator",
     params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = AuditPage), Faults))]

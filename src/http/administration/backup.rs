@@ -1,4 +1,4 @@
-//! A backup of the whole store, as a file that a browser saves. Not for putting one back: see `hearken store restore`.
+//! A backup of the whole store, as a file to download. Not for restoring one: see `hearken store restore`.
 
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::http::extract::AdminSession;
 use crate::http::fault::{Faults, Refusal, refusal, store_failed};
 
-/// Makes backups, one at a time.
+/// Creates backups, one at a time.
 pub struct Backups {
     url: Secret,
     folder: PathBuf,
@@ -28,14 +28,14 @@ pub struct Backups {
 }
 
 impl Backups {
-    /// Creates it with `store.url`, the data folder, in which files are made and deleted while they are sent, and the store
-    /// of the audit log.
+    /// Creates it with `store.url`, the data folder, in which backups are written temporarily, and
+    /// the store of the audit log.
     pub fn new(url: Secret, folder: PathBuf, audit: Arc<dyn SettingsStore>) -> Self {
         Self { url, folder, audit, free: Arc::new(Semaphore::new(1)) }
     }
 }
 
-/// Writes a backup to a file that has no name any more.
+/// Writes a backup to an unlinked file.
 async fn written(
     url: Secret,
     folder: PathBuf,
@@ -51,7 +51,7 @@ async fn written(
         std::fs::remove_file(&path).map_err(BackupError::Write)?;
         let file = file.map_err(BackupError::Write)?;
         let mut out = BufWriter::new(&new);
-        // Connections of their own: a large table takes longer than a request may.
+        // Uses its own connections: a large table takes longer than a request may.
         let store = SqlStore::patient(url.expose(), &folder)?;
         let made = runtime.block_on(async {
             let made = store.back_up(&mut out, now, &mut |_, _| {}).await;
@@ -66,7 +66,7 @@ async fn written(
     tokio::task::spawn_blocking(work).await.map_err(failed)?
 }
 
-/// Returns a backup of the whole store as of now; it contains secrets (`GET /api/admin/backup`).
+/// Returns a backup of the whole store; it contains secrets.
 #[utoipa::path(get, path = "/api/admin/backup", tag = "administrator",
     responses((status = 200, body = String, content_type = "application/x-ndjson"), Faults))]
 pub(crate) async fn download(

@@ -1,4 +1,4 @@
-//! Routes of the administrator and of accounts: log-in, settings, people whose voices are known, tests of services, backup.
+//! Routes of the administrator and of accounts: login, settings, people, service tests, backup.
 
 pub(crate) mod accounts;
 pub(crate) mod admin;

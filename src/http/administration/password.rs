@@ -1,4 +1,4 @@
-//! REST API of passwords: choosing the administrator's first one with a code, and changing one's own. Not for log-ins.
+//! REST API of passwords: setting the administrator's first one with a code, and changing one's own. Not for logins.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_proto::fault::Fault;
@@ -15,34 +15,34 @@ use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::address_of;
 use crate::http::request_identity::json as json_body;
 
-/// Path of the first password.
+/// Path for setting the first password.
 pub(crate) const SETUP: &str = "/api/admin/setup";
 
-/// Which password holds.
+/// Source of the administrator's password.
 #[derive(Serialize, ToSchema)]
 struct SetupShown {
-    /// `none` while the admin token logs in, `set` if one was chosen, `configured` if `admin.password` decides.
+    /// `none` while the admin token logs in, `set` if a password was set, `configured` if `admin.password` is.
     password: PasswordState,
 }
 
-/// Body of the request to choose the first password.
+/// Request to set the first password.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct First {
-    /// Code that the server logged at its start.
+    /// Code from the server's log.
     code: String,
-    /// Password, 8 to 128 characters.
+    /// New password, 8 to 128 characters, without spaces at its ends.
     password: String,
 }
 
-/// Body of the request to change the password.
+/// Request to change the password.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = PasswordChange)]
 struct Change {
-    /// Password of now, or the admin token where none is chosen.
+    /// Current password, or the admin token if no password is set.
     current: String,
-    /// Password, 8 to 128 characters.
+    /// New password, 8 to 128 characters, without spaces at its ends.
     password: String,
 }
 
@@ -55,7 +55,7 @@ fn logged_in(pair: Result<TokenPair, LoginError>) -> RouteResult {
     Ok(HttpResponse::Ok().insert_header(("cache-control", "no-store")).json(pair))
 }
 
-/// Tells clients near by whether a password was chosen (`GET /api/admin/setup`).
+/// Returns whether the administrator's password is set; open to clients in private networks.
 #[utoipa::path(get, path = "/api/admin/setup", tag = "administrator",
     responses((status = 200, body = SetupShown), Faults))]
 pub(crate) async fn state(_: Near, admin: web::Data<Admin>) -> RouteResult {
@@ -64,7 +64,7 @@ pub(crate) async fn state(_: Near, admin: web::Data<Admin>) -> RouteResult {
     Ok(HttpResponse::Ok().json(SetupShown { password }))
 }
 
-/// Chooses the first password with the code in the server's log, and logs in (`POST /api/admin/setup`).
+/// Sets the first password with the code from the server's log, and logs in.
 #[utoipa::path(post, path = "/api/admin/setup", tag = "administrator", request_body = First,
     responses((status = 200, body = TokenPair), Faults))]
 pub(crate) async fn choose_first(
@@ -82,8 +82,8 @@ pub(crate) async fn choose_first(
     let from = address_of(&request);
     if !admin.setup_code.is(&code) {
         tracing::warn!(from, "refused a wrong code for the first password");
-        let about = "the code is wrong or too old: look for it in the server's log, or start the \
-                     server again for another";
+        let about = "the code is wrong or expired: find it in the server's log, or restart the \
+                     server for a new one";
         return Err(refusal(Fault::Unauthorized, about));
     }
     let pair = admin.admin_sessions.choose_first(&password, &from, Timestamp::now()).await;
@@ -94,7 +94,7 @@ pub(crate) async fn choose_first(
     logged_in(pair)
 }
 
-/// Changes the password of who is logged in; all their other sessions end (`POST /api/admin/password`).
+/// Changes the password of the current user, and ends all their other sessions.
 #[utoipa::path(post, path = "/api/admin/password", tag = "administrator", request_body = Change,
     responses((status = 200, body = TokenPair), Faults))]
 pub(crate) async fn change(

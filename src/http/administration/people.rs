@@ -1,5 +1,5 @@
-//! REST API of people whose voices are known: listing, enrolling by recordings, renaming, forgetting and deleting. Not
-//! for recognising them. Voices are never shown.
+//! REST API of people: listing, enrolling from recordings, renaming, deleting memories and people.
+//! Not for recognising them. Voices are never returned.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,32 +27,32 @@ use crate::http::wav;
 
 /// Path of one person.
 pub(crate) const ONE: &str = "/api/persons/{id}";
-/// Path of what is remembered of a person.
+/// Path of a person's memories.
 pub(crate) const MEMORIES: &str = "/api/persons/{id}/memories";
-/// Largest request, in bytes: ten of the longest recordings, mono at 48 kHz, in base64.
+/// Maximum size of a request, in bytes: ten of the longest recordings, mono at 48 kHz, in base64.
 const MAX_BYTES: usize = 40 << 20;
-/// Largest body that is read again to tell what is wrong with it, in bytes.
+/// Maximum size of a body that is parsed again for a detailed error, in bytes.
 const EXPLAINED_BYTES: usize = 128 << 10;
-/// Longest wait for the recordings.
+/// Maximum time for the recordings to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
 
-/// State of the routes about people.
+/// State of the people routes.
 pub struct PeopleApi {
     people: People,
     roles: Arc<dyn RoleStore>,
-    /// One person is enrolled at a time: recordings are large.
+    /// Allows one enrolment at a time: recordings are large.
     enrolling: Semaphore,
 }
 
 impl PeopleApi {
-    /// Creates the state. Whoever is stored is also shown, and can be deleted, where no model of voices is configured.
+    /// Creates the state. Without a speaker embedder, stored people can still be listed and deleted.
     pub fn new(people: People, roles: Arc<dyn RoleStore>) -> Self {
         Self { people, roles, enrolling: Semaphore::new(1) }
     }
 
-    /// Returns the people that are recognised; refuses the request if no model is configured.
+    /// Returns the people who are recognised; refuses the request if no speaker embedder is configured.
     fn recognised(&self) -> Result<&People, Refusal> {
-        let about = "no voices are described here: set `speakers.model` and restart the server";
+        let about = "speaker recognition is off: set `speakers.model` and restart the server";
         let recognises = self.people.recognises();
         recognises.then_some(&self.people).ok_or_else(|| refusal(Fault::Conflict, about))
     }
@@ -64,7 +64,7 @@ impl PeopleApi {
     }
 }
 
-/// Builds the response to an error of the store.
+/// Builds the response to a store error.
 fn failure_of(error: &BoxError) -> Refusal {
     if let Some(error) = error.downcast_ref::<StoreError>() {
         return store_failed(error);
@@ -73,7 +73,7 @@ fn failure_of(error: &BoxError) -> Refusal {
     refusal(Fault::Unavailable, "the store failed")
 }
 
-/// Converts the reason of a refused change to an answer.
+/// Converts the reason of a refusal to a response.
 fn refusal_of(error: &PeopleError) -> Refusal {
     let (fault, remedy) = match error {
         PeopleError::Store(error) => return failure_of(error),
@@ -101,18 +101,18 @@ fn id_of(path: &str) -> PersonId {
     PersonId(path.to_lowercase())
 }
 
-/// A person, without what is typical of their voice.
+/// A person, without their voice.
 #[derive(Serialize, ToSchema)]
 struct PersonShown {
-    /// What they asked to be remembered, oldest first.
+    /// Facts that the person asked to be remembered, oldest first.
     facts: Vec<String>,
     /// Id, which never changes.
     id: String,
-    /// Name, which nobody else has.
+    /// Name, unique among people.
     name: String,
-    /// Number of recordings of their voice.
+    /// Number of enrolled recordings.
     recordings: usize,
-    /// Id of the role that answers them; null for that of the device.
+    /// Id of the role that answers the person; null for the device's role.
     #[schema(required)]
     role: Option<String>,
 }
@@ -132,28 +132,29 @@ impl From<&Person> for PersonShown {
 /// All people.
 #[derive(Serialize, ToSchema)]
 struct PersonsShown {
-    /// In the order in which they were added.
+    /// People, in the order in which they were added.
     persons: Vec<PersonShown>,
 }
 
-/// What a person said and was answered.
+/// One exchange with a person.
 #[derive(Serialize, ToSchema)]
 struct ExchangeShown {
-    /// Part of the answer that they heard.
+    /// Part of the answer that was played.
     answered: String,
+    /// Words of the person.
     said: String,
 }
 
-/// A person with all that is remembered of them.
+/// A person with all their memories.
 #[derive(Serialize, ToSchema)]
 struct PersonDetail {
-    /// Their last exchanges, oldest first.
+    /// Last exchanges, oldest first.
     exchanges: Vec<ExchangeShown>,
     #[serde(flatten)]
     person: PersonShown,
 }
 
-/// Lists all people in the order in which they were added (`GET /api/persons`).
+/// Lists all people, in the order in which they were added.
 #[utoipa::path(get, path = "/api/persons", tag = "persons",
     responses((status = 200, body = PersonsShown), Faults))]
 pub(crate) async fn list(_: Operator, api: web::Data<PeopleApi>) -> RouteResult {
@@ -162,7 +163,7 @@ pub(crate) async fn list(_: Operator, api: web::Data<PeopleApi>) -> RouteResult 
     Ok(HttpResponse::Ok().json(PersonsShown { persons }))
 }
 
-/// Returns a person with all that is remembered of them (`GET /api/persons/{id}`).
+/// Returns a person with all their memories.
 #[utoipa::path(get, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
     responses((status = 200, body = PersonDetail), Faults))]
 pub(crate) async fn get(
@@ -182,18 +183,19 @@ pub(crate) async fn get(
     Ok(HttpResponse::Ok().json(PersonDetail { exchanges, person }))
 }
 
-/// Body of the request to enrol a person.
+/// Request to enrol a person.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Enrol {
-    /// Name; no two people have the same.
+    /// Name, unique among people.
     name: String,
-    /// WAV files in base64, a sentence each, 3 to 10: 16-bit PCM, mono or stereo, 8 to 48 kHz, at most 30 s.
+    /// Recordings, 3 to 10, each one sentence of at most 30 s: WAV files in base64, 16-bit PCM,
+    /// mono or stereo, 8 to 48 kHz.
     #[schema(value_type = Vec<String>)]
     recordings: Recordings,
 }
 
-/// Recordings in base64, no more than are taken.
+/// Recordings in base64; parsing fails above the maximum number.
 struct Recordings(Vec<String>);
 
 impl<'de> Deserialize<'de> for Recordings {
@@ -221,7 +223,7 @@ impl<'de> Deserialize<'de> for Recordings {
     }
 }
 
-/// Enrols a person by recordings of their voice (`POST /api/persons`).
+/// Enrols a person from recordings of their voice.
 #[utoipa::path(post, path = "/api/persons", tag = "persons",
     request_body = Enrol,
     responses((status = 201, body = PersonShown), Faults))]
@@ -245,17 +247,17 @@ pub(crate) async fn enrol(
 async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
     let reading = payload.to_bytes_limited(MAX_BYTES);
     match tokio::time::timeout(BODY_WITHIN, reading).await {
-        Err(_) => Err(refusal(Fault::Idle, "the recordings did not come in time")),
+        Err(_) => Err(refusal(Fault::Idle, "the recordings did not arrive in time")),
         Ok(Err(_)) => {
             let about = "all recordings together have at most 40 MiB in base64: give shorter ones";
             Err(refusal(Fault::TooLarge, about))
         }
-        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the body breaks off")),
+        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the body is incomplete")),
         Ok(Ok(Ok(bytes))) => Ok(bytes),
     }
 }
 
-/// Does long work in a thread that serves nobody else. Its error is the reason of a bad request.
+/// Runs slow work on a blocking thread. An error of the work becomes a 400 response.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -264,8 +266,8 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|about| refusal(Fault::BadRequest, &about))
 }
 
-/// Parses the body without a copy of all its values, which may take a hundred times as much memory. What is wrong with
-/// a small one is told as with all other bodies.
+/// Parses the body without building a tree of all its values, which may take a hundred times as
+/// much memory. Errors in a small body are reported in the same form as for all other bodies.
 fn parse(body: &[u8]) -> Result<Enrol, String> {
     match serde_json::from_slice(body) {
         Ok(asked) if body.trim_ascii_start().starts_with(b"{") => Ok(asked),
@@ -283,20 +285,21 @@ fn decode(recordings: Vec<String>) -> Result<Vec<Vec<i16>>, String> {
     recordings.into_iter().enumerate().map(decode).collect()
 }
 
-/// Body of the request to change a person; at least one field is required.
+/// Changes to a person; at least one field is required.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = PersonChange)]
 struct Change {
+    /// New name, unique among people.
     name: Option<String>,
-    /// Id of the role that answers them; null for that of the device.
+    /// Id of the role that answers the person; null for the device's role.
     #[schema(value_type = Option<String>)]
     role: Option<Value>,
 }
 
 impl Change {
     fn read(mut fields: Map<String, Value>) -> Result<Self, Refusal> {
-        // `null` has a meaning.
+        // `null` is a valid value, so this field is read separately.
         let role = fields.remove("role");
         let read = json::typed(fields);
         let read: Self = read.map_err(|e| refusal(Fault::BadRequest, &e.about("the body")))?;
@@ -307,7 +310,7 @@ impl Change {
     }
 }
 
-/// Changes a person: their name, or the role that answers them (`PATCH /api/persons/{id}`).
+/// Changes the name of a person, or the role that answers them.
 #[utoipa::path(patch, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
     request_body = Change,
     responses((status = 200, body = PersonShown), Faults))]
@@ -324,7 +327,7 @@ pub(crate) async fn change(
         Some(role) => Some(roles::given(role, api.roles.roles().await)?),
         None => None,
     };
-    // Another instance may have added them.
+    // Another instance may have added the person.
     people.refresh().await.map_err(|error| failure_of(&error))?;
     let mut person = people.get(&id).ok_or_else(no_such_person)?;
     if let Some(name) = asked.name {
@@ -337,7 +340,7 @@ pub(crate) async fn change(
     Ok(HttpResponse::Ok().json(PersonShown::from(&*person)))
 }
 
-/// Deletes a person with all that is remembered of them (`DELETE /api/persons/{id}`).
+/// Deletes a person with all their memories.
 #[utoipa::path(delete, path = "/api/persons/{id}", tag = "persons", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn delete(
@@ -351,7 +354,7 @@ pub(crate) async fn delete(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Forgets all that is remembered of a person; their voice stays known (`DELETE /api/persons/{id}/memories`).
+/// Deletes all memories of a person; their voice is still recognised.
 #[utoipa::path(delete, path = "/api/persons/{id}/memories", tag = "persons", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn forget(
@@ -361,7 +364,7 @@ pub(crate) async fn forget(
 ) -> RouteResult {
     let id = id_of(&id);
     api.people.forget_memories(&id).await.map_err(|e| refusal_of(&e))?;
-    tracing::info!(person = id.0, "forgot what was remembered of a person");
+    tracing::info!(person = id.0, "deleted the memories of a person");
     Ok(HttpResponse::NoContent().finish())
 }
 

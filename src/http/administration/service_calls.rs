@@ -1,4 +1,4 @@
-//! REST API of the last calls of the services of a turn. Not for what is kept of them.
+//! REST API of recent calls of the services of turns. Not for which calls are logged.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_base::ms::in_ms;
@@ -12,28 +12,33 @@ use crate::http::extract::Operator;
 use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::params::{number, text};
 
-/// Calls that are told where nobody asks for another number.
+/// Default number of calls in a response.
 const USUAL: usize = 50;
 
-/// A call of a service.
+/// Call of a service.
 #[derive(Serialize, ToSchema)]
 struct CallShown {
-    /// Number among all calls, from 1.
+    /// Sequential number of the call, from 1.
     number: u64,
+    /// Called service.
     service: TurnService,
+    /// Start time.
     #[schema(value_type = String, format = DateTime)]
     began: Timestamp,
-    /// Time until the first piece of the answer.
+    /// Time to the first part of the response, in milliseconds; null if there was none.
     #[schema(required)]
     first_ms: Option<u64>,
-    /// Time until its end.
+    /// Total duration, in milliseconds; null while the call is in progress.
     #[schema(required)]
     total_ms: Option<u64>,
+    /// Outcome of the call.
     outcome: CallOutcome,
-    /// Why it failed.
+    /// Reason of the failure; null if the call did not fail.
     #[schema(required)]
     error: Option<String>,
+    /// Content of the request.
     sent: CallContent,
+    /// Content of the response.
     got: CallContent,
 }
 
@@ -46,15 +51,16 @@ impl From<LoggedCall> for CallShown {
     }
 }
 
-/// The last calls, newest first.
+/// Recent calls of services.
 #[derive(Serialize, ToSchema)]
 struct CallsShown {
-    /// False if texts are left out, because `journal.words` is false.
+    /// False if texts are omitted because `expert.journal.words` is false.
     words: bool,
+    /// Calls, newest first.
     calls: Vec<CallShown>,
 }
 
-/// Tells the last calls of the services of a turn: what was sent, what came back (`GET /api/services/calls`).
+/// Returns recent calls of the recogniser, the model and the synthesiser, with their contents.
 #[utoipa::path(get, path = "/api/services/calls", tag = "server",
     params(("service" = Option<TurnService>, Query,),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 200)),

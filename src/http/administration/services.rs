@@ -1,4 +1,4 @@
-//! REST API of tests of the services of a turn. Not for the tests themselves, nor for the states of services.
+//! REST API of service tests. Not for the tests themselves, nor for the states of services.
 
 use actix_web::{HttpResponse, web};
 use base64::Engine as _;
@@ -18,49 +18,53 @@ use crate::http::request_identity::body;
 use crate::http::wav;
 use crate::service_tests::{ServiceTest, ServiceTests, Sound};
 
-/// Longest text that is spoken.
+/// Maximum length of a text to speak, in characters.
 const MAX_TEXT_CHARS: usize = 1_000;
-/// Largest request, in bytes: the largest recording, in base64.
+/// Maximum size of a request, in bytes: the largest recording, in base64.
 const MAX_BYTES: usize = 9 << 20;
 
-/// Body of the request to test a service.
+/// Request to test a service.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Test {
+    /// Service to test.
     service: TurnService,
-    /// For the recogniser: a WAV file in base64, 16-bit PCM, at most 30 s. Without it, what the synthesiser speaks.
+    /// For `asr`: WAV file in base64, 16-bit PCM, mono or stereo, 8 to 48 kHz, at most 30 s. If
+    /// omitted, synthesised speech is recognised.
     recording: Option<String>,
-    /// For the synthesiser: what it speaks, at most 1,000 characters. Without it, a sentence of ours.
+    /// For `tts`: text to speak, at most 1,000 characters. If omitted, a fixed sentence.
     #[schema(max_length = 1_000)]
     text: Option<String>,
-    /// For the synthesiser: name of its voice; empty for the configured one.
+    /// For `tts`: name of the voice, at most 200 characters; empty for the configured one.
     #[serde(default)]
     #[schema(max_length = 200)]
     voice: String,
 }
 
-/// What a test has found.
+/// Result of a service test.
 #[derive(Serialize, ToSchema)]
 struct Tested {
+    /// Tested service.
     service: TurnService,
+    /// True if the test succeeded.
     ok: bool,
-    /// Time to the first sound or word.
+    /// Time to the first sound or word, in milliseconds; null if there was none.
     #[schema(required)]
     first_ms: Option<u64>,
-    /// Time of all.
+    /// Total duration, in milliseconds.
     total_ms: u64,
-    /// What was heard, written or spoken.
+    /// Transcript, answer or spoken text; null if the test failed.
     #[schema(required)]
     text: Option<String>,
-    /// What was spoken: a WAV file in base64.
+    /// Synthesised speech, a WAV file in base64; null for other services.
     #[schema(required)]
     audio: Option<String>,
-    /// What failed.
+    /// Reason of the failure; null if the test succeeded.
     #[schema(required)]
     error: Option<String>,
 }
 
-/// Reads a request.
+/// Parses a request.
 fn read(body: &[u8]) -> Result<ServiceTest, String> {
     let asked = json::read::<Test>(body).map_err(|error| error.about("the body"))?;
     let Test { service, recording, text, voice } = asked;
@@ -80,10 +84,10 @@ fn read(body: &[u8]) -> Result<ServiceTest, String> {
     })
 }
 
-/// Returns the sound of a recording at 16 kHz.
+/// Returns the samples of a recording, at 16 kHz.
 fn sound_of(recording: &str) -> Result<Vec<i16>, String> {
     let unusable = |about: &str| format!("`recording` cannot be used: {about}");
-    let file = STANDARD.decode(recording.trim_ascii()).map_err(|_| unusable("it is no base64"))?;
+    let file = STANDARD.decode(recording.trim_ascii()).map_err(|_| unusable("it is not base64"))?;
     wav::read(&file).map_err(|error| unusable(&error.to_string()))
 }
 
@@ -91,8 +95,10 @@ fn encoded(sound: &Sound) -> String {
     STANDARD.encode(wav_file(&sound.samples, sound.rate_hz))
 }
 
-/// Tests a service of spoken turns and measures it, one at a time (`POST /api/services/test`). A service that fails is no error
-/// of the request: `ok` is false then, and `error` says why.
+/// Tests one service of spoken turns and measures its latency; one test runs at a time.
+///
+/// A failing service is not an error of the request: the status is 200, `ok` is false, and `error`
+/// contains the reason.
 #[utoipa::path(post, path = "/api/services/test", tag = "server", request_body = Test,
     responses((status = 200, body = Tested), Faults))]
 pub(crate) async fn test(
@@ -107,7 +113,7 @@ pub(crate) async fn test(
     let service = test.service();
     let tested = tests.run(test).await;
     let tested =
-        tested.map_err(|_| refusal(Fault::Busy, "another test runs: wait until it has ended"))?;
+        tested.map_err(|_| refusal(Fault::Busy, "another test is running: try again later"))?;
     let total_ms = in_ms(tested.total);
     let (found, error) = match tested.outcome {
         Ok(found) => (Some(found), None),

@@ -1,5 +1,5 @@
-//! The web console: its built files (`web/console/dist`), which are part of the program. Not for what the page asks the
-//! server: those are the other routes.
+//! The web console: its built files (`web/console/dist`), which are embedded in the program. Not
+//! for the requests of the page, which use the other routes.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ pub const PATH: &str = "/console/";
 /// Paths of its files.
 pub(crate) const FILES: &str = "/console/{path:.*}";
 
-// The program holds built files: `cargo build` alone gives the whole server, and nobody needs Node. Decision 0070.
+// The built files are in the repository: `cargo build` produces the complete server, without Node. Decision 0070.
 static BUILT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/web/console/dist");
 static ASSETS: LazyLock<HashMap<&str, Asset>> = LazyLock::new(assets);
 
@@ -38,7 +38,7 @@ struct Asset {
     gzipped: Bytes,
     content_type: &'static str,
     etag: String,
-    /// True if its name changes with its content.
+    /// True if its name contains a hash of its content.
     is_hashed: bool,
 }
 
@@ -87,9 +87,9 @@ fn content_type(extension: &str) -> &'static str {
     }
 }
 
-/// Returns what the page may do: nothing of other servers, and no script or style within the page.
+/// Returns the content security policy of the page: no access to other servers, and no inline scripts or styles.
 fn policy(request: &HttpRequest) -> String {
-    // Headers of a proxy count only from one that is trusted: anybody can send them.
+    // Headers of a proxy count only if proxies are trusted: any client can send them.
     let trust_proxy = middleware_state(request).is_some_and(MiddlewareState::trusts_proxy);
     let reached = reached_at(request, trust_proxy).ok();
     let host = reached.as_ref().map(|url| &url[Position::BeforeHost..Position::AfterPort]);
@@ -102,7 +102,7 @@ fn policy(request: &HttpRequest) -> String {
     )
 }
 
-/// Leads to the console (`GET /console`), also under the path of a proxy.
+/// Redirects to the console (`GET /console`); the relative location also works below the path of a proxy.
 pub(crate) async fn redirect() -> HttpResponse {
     let relative = PATH.trim_start_matches('/');
     HttpResponse::PermanentRedirect().insert_header((LOCATION, relative)).finish()

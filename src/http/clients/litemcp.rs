@@ -1,4 +1,4 @@
-//! Our own tools for LiteMCP clients, one address per tool: over WebSocket, and over HTTP with
+//! Built-in tools for LiteMCP clients, one address per tool: over WebSocket, and over HTTP with
 //! `GET` for the description and `POST` for a call. Not for the contents of messages.
 
 use std::sync::Arc;
@@ -31,21 +31,20 @@ use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
 
 /// Path of a tool.
 pub(crate) const PATH: &str = "/litemcp/{tool}";
-/// Longest message, and longest body, of a client, in bytes.
+/// Maximum size of a client's message or body, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Size of the messages that one WebSocket client has in calls or waiting, above which it is not
-/// read, in bytes.
+/// Size of one WebSocket client's messages in calls or waiting above which its socket is not read, in bytes.
 const CONNECTION_BYTES: usize = 2 << 20;
-/// Size of the messages that all of them have, in bytes.
+/// The same for all WebSocket clients together, in bytes.
 const ALL_BYTES: usize = 32 << 20;
 /// Maximum number of WebSocket clients.
 const SOCKETS: usize = 64;
 /// Maximum number of concurrent calls over HTTP.
 const CALLS: usize = 64;
-/// Longest wait of a call over HTTP for a free slot.
+/// Maximum wait of an HTTP call for a free slot.
 const PLACE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Service that offers our own tools to LiteMCP clients.
+/// Service that offers tools to LiteMCP clients.
 pub struct LiteMcp {
     sources: Vec<Arc<dyn ToolSource>>,
     sockets: Slots,
@@ -55,8 +54,8 @@ pub struct LiteMcp {
 }
 
 impl LiteMcp {
-    /// Creates the service with every tool of these sources; of two tools with one name, the first.
-    /// Ends when `process` is cancelled.
+    /// Creates the service with all tools of these sources; of several tools with the same name,
+    /// the first one is used. Ends when `process` is cancelled.
     pub fn new(
         sources: Vec<Arc<dyn ToolSource>>,
         address_percent: u8,
@@ -72,7 +71,7 @@ impl LiteMcp {
     }
 }
 
-/// Tool that the address names, to a caller who may use it.
+/// Tool named by the address, for a caller who may use it.
 struct OfferedTool(LiteMcpServer);
 
 impl FromRequest for OfferedTool {
@@ -136,7 +135,7 @@ fn connected(
             }
         })
     });
-    socket.open(request, payload, "this is no proper WebSocket handshake")
+    socket.open(request, payload, "this is not a valid WebSocket handshake")
 }
 
 /// Calls the tool (`POST /litemcp/{tool}`).
@@ -150,15 +149,14 @@ async fn call(tool: OfferedTool, payload: web::Payload, tools: web::Data<LiteMcp
     }
     let waiting = tokio::time::timeout(PLACE_WITHIN, tools.calls.acquire());
     let Ok(Ok(_slot)) = waiting.await else {
-        return Err(refusal(Fault::Busy, "too many calls of tools at once"));
+        return Err(refusal(Fault::Busy, "too many concurrent tool calls: try again later"));
     };
     let ended = tools.process.run_until_cancelled(tool.0.call(call)).await;
-    let called = ended.ok_or_else(|| refusal(Fault::GoingAway, "the call was cut"))?;
+    let called = ended.ok_or_else(|| refusal(Fault::GoingAway, "the call was cancelled"))?;
     Ok(HttpResponse::build(status(&called)).json(called.result))
 }
 
-/// Returns the HTTP status of a call. An answer of the tool is a success, even if it reports a
-/// failure.
+/// Returns the HTTP status of a call. A result of the tool is a success, even if it reports a failure.
 fn status(called: &CallOutcome) -> StatusCode {
     match called.error {
         None => StatusCode::OK,

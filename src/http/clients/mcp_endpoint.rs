@@ -1,7 +1,6 @@
-//! WebSocket route to which tool clients connect: bare JSON-RPC text frames, on which the clients
-//! are the MCP servers. Paths and query are those of the reference relay
-//! (xinnan-tech/mcp-endpoint-server): its tool clients need only another host. Not for the protocol
-//! on top.
+//! WebSocket route of tool clients: bare JSON-RPC text frames; the clients are the MCP servers.
+//! Paths and query are those of the reference relay (xinnan-tech/mcp-endpoint-server), so its tool
+//! clients need only another host. Not for the protocol on top.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -19,14 +18,14 @@ use crate::http::request_identity::{bearer, query};
 use crate::http::tools::tools_api::ToolsApi;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
 
-/// Longest message of a tool client, in bytes.
+/// Maximum size of a tool client's message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Size of one client's messages that wait, above which it is not read, in bytes.
+/// Size of one client's queued messages above which its socket is not read, in bytes.
 const CONNECTION_BYTES: usize = 4 << 20;
-/// Size of all clients' messages that wait, in bytes.
+/// The same for all clients together, in bytes.
 const ALL_BYTES: usize = 64 << 20;
 
-/// Creates the budget that all tool clients share.
+/// Creates the budget shared by all tool clients.
 pub(crate) fn shared_budget() -> Arc<SharedBudget> {
     SharedBudget::new(ALL_BYTES)
 }
@@ -43,7 +42,7 @@ pub(crate) async fn connect(
     api: web::Data<ToolsApi>,
 ) -> RouteResult {
     let token = query(&request, "token").unwrap_or_else(|| bearer(&request));
-    // A `+` in a query means a space; our tokens contain neither.
+    // In a query, `+` means a space; our tokens contain neither.
     let bad = |about: &dyn Display| {
         refusal(Fault::Unauthorized, &format!("{about}; `hearken tools token` makes one"))
     };
@@ -60,21 +59,21 @@ pub(crate) async fn connect(
             Fault::Protocol
         })
     });
-    socket.open(&request, payload, "this address speaks WebSocket only")
+    socket.open(&request, payload, "this address accepts WebSocket connections only")
 }
 
-/// Health of the endpoint.
+/// Health of the endpoint for tool clients.
 #[derive(Serialize, ToSchema)]
 struct EndpointHealth {
-    /// Agents that have tool clients.
+    /// Number of agents with tool clients.
     agents: usize,
     /// Always `ok`.
     status: &'static str,
-    /// Connected tool clients.
+    /// Number of connected tool clients.
     tool_clients: usize,
 }
 
-/// Returns the health of the endpoint and its number of clients (`GET /mcp_endpoint/health`).
+/// Returns the health of the endpoint for tool clients, and their number.
 #[utoipa::path(get, path = "/mcp_endpoint/health", tag = "tools", params(("token" = Option<String>, Query,)),
     responses((status = 200, body = EndpointHealth), Faults))]
 pub(crate) async fn health(api: web::Data<ToolsApi>) -> HttpResponse {
@@ -98,10 +97,10 @@ mod tests {
 
     use super::*;
 
-    /// The server's side of a socket whose messages nobody takes until the test does.
+    /// Server side of a socket whose messages stay queued until the test receives them.
     type Held = (Receiver<HeldText>, Sender<String>);
 
-    /// Serves sockets with the limits of tool clients, which share this budget, in one thread.
+    /// Serves sockets with the limits of tool clients, which share this budget, on one thread.
     fn serve(all: Arc<SharedBudget>) -> (SocketAddr, UnboundedReceiver<Held>) {
         let (opened, sockets) = unbounded_channel();
         let connect = move |request: HttpRequest, payload: web::Payload| {
@@ -137,7 +136,7 @@ mod tests {
             self.socket.send(Message::text(text.into())).await.unwrap();
         }
 
-        /// The number of its messages that were read from the socket and are not taken.
+        /// Number of its messages that were read from the socket and are still queued.
         fn read(&self) -> usize {
             self.held.0.len()
         }
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn tool_clients_are_not_read_while_they_hold_their_budget_or_that_of_all() {
+    async fn tool_clients_are_not_read_while_a_budget_is_used_up() {
         let (address, mut sockets) = serve(shared_budget());
         let large = "x".repeat(MAX_MESSAGE_BYTES);
         let mut holding = Vec::new();
@@ -165,14 +164,14 @@ mod tests {
             last.send(n.to_string()).await;
         }
         eventually("it may read one", async || (last.read() == 1).then_some(())).await;
-        // Its thread goes on with others, and would have read it by then.
+        // Its thread serves others meanwhile, and would have read it by then.
         let mut other = Client::connect(address, &mut sockets).await;
         for _ in 0..50 {
             other.send("small").await;
             assert_eq!(&*other.take().await, "small");
         }
-        assert_eq!(last.read(), 1, "all hold too much");
-        assert!(holding.iter().all(|client| client.read() == 1), "each holds too much");
+        assert_eq!(last.read(), 1, "the shared budget is used up");
+        assert!(holding.iter().all(|client| client.read() == 1), "its own budget is used up");
         assert_eq!(holding[0].take().await.len(), MAX_MESSAGE_BYTES);
         for n in 0..5 {
             assert_eq!(*last.take().await, n.to_string());

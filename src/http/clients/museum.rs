@@ -1,7 +1,7 @@
-//! REST API of museum clients: register, keep alive, ask, unregister. Not for the answers.
+//! REST API of museum clients: register, heartbeat, ask, unregister. Not for the answers.
 //!
-//! Errors are reported in the envelope of the document, and in `detail`, where the original clients
-//! look for them. For an expired session these clients expect 401 and the word 会话 in `detail`.
+//! Errors have the envelope of the document, and `detail`, which the original clients read. For an
+//! expired session these clients expect 401 and the word 会话 in `detail`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ use crate::http::fault::{Refusal, RouteResult, refusals};
 use crate::http::middleware::{address_of, middleware_state, owner_of};
 use crate::http::request_identity::{body, session_of};
 
-/// Longest body, in bytes; 128 functions with long descriptions fit.
+/// Maximum size of a body, in bytes; 128 functions with long descriptions fit.
 const MAX_BODY_BYTES: usize = 512 * 1024;
-/// Time after which a client may retry when the server is busy or its store is unavailable.
+/// Time after which a client may retry if the server is busy or its store is unavailable.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// State of the routes of museum clients.
@@ -47,7 +47,7 @@ pub struct MuseumClients {
     pub limit: Option<Arc<dyn RateLimit>>,
 }
 
-/// Description of every error response to a museum client, for the API description.
+/// All error responses to a museum client, for the API description.
 struct Refusals;
 
 impl IntoResponses for Refusals {
@@ -62,7 +62,7 @@ fn refusal(status: StatusCode, msg: impl Into<String>, errors: Vec<Mistake>) -> 
     HttpResponse::build(status).json(told)
 }
 
-/// Builds an error response with the time after which to retry.
+/// Builds an error response with a retry time.
 fn refused_for_now(status: StatusCode, msg: impl Into<String>, wait: Duration) -> Refusal {
     let mut told = refusal(status, msg, Vec::new());
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -118,7 +118,7 @@ fn wrong(mistakes: Vec<Mistake>) -> Refusal {
 }
 
 impl MuseumClients {
-    /// Checks token and rate limit of a request.
+    /// Checks the token and the rate limit of a request.
     async fn let_in(
         &self,
         request: &HttpRequest,
@@ -133,8 +133,7 @@ impl MuseumClients {
             Refusal::from(told)
         })?;
         let Some(limit) = &self.limit else { return Ok(admission) };
-        // A session id in a header can be invented: it is a client only if an application vouches
-        // for it.
+        // Session ids in headers can be invented: they identify a client only if the request is trusted.
         let trusted = middleware_state(request).is_some_and(|state| state.is_trusted(request));
         let client = match session.filter(|_| trusted) {
             Some(id) => format!("session {id}"),
@@ -147,7 +146,7 @@ impl MuseumClients {
         Ok(admission)
     }
 
-    /// Checks the request, and returns the session id in its header.
+    /// Checks the request, and returns the session id from its header.
     async fn session(&self, request: &HttpRequest) -> Result<SessionId, Refusal> {
         let id = session_of(request).map(SessionId::new);
         self.let_in(request, id.as_ref()).await?;
@@ -155,11 +154,10 @@ impl MuseumClients {
     }
 }
 
-/// Client that may use the service; one without a credential with the name under which it is
-/// counted.
+/// Client that may use the service, with the name under which it is counted if it has no credential.
 pub(crate) struct Client(Option<String>);
 
-/// Session that the request names, of a client that may use the service.
+/// Session named by the request, of a client that may use the service.
 pub(crate) struct ClientSession(SessionId);
 
 impl FromRequest for Client {
@@ -187,13 +185,13 @@ impl FromRequest for ClientSession {
 
 async fn read(payload: web::Payload) -> Result<Value, Refusal> {
     let bytes = body(payload, MAX_BODY_BYTES).await.map_err(|fault| {
-        let msg = format!("the body has at most {MAX_BODY_BYTES} bytes, and comes in time");
+        let msg = format!("a body has at most {MAX_BODY_BYTES} bytes, and must arrive in time");
         Refusal::from(refusal(fault.status(), msg, Vec::new()))
     })?;
     json::object(&bytes).map(Value::Object).map_err(|error| wrong(vec![error.into()]))
 }
 
-/// Registers a client (`POST /api/session/register`).
+/// Registers a client and creates its session.
 #[utoipa::path(post, path = "/api/session/register", tag = "museum", request_body = Register,
     responses((status = 200, body = Registered), Refusals))]
 pub(crate) async fn register(
@@ -211,7 +209,7 @@ pub(crate) async fn register(
     }))
 }
 
-/// Extends a session (`POST /api/session/heartbeat`).
+/// Extends the client's session.
 #[utoipa::path(post, path = "/api/session/heartbeat", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = Alive), Refusals))]
 pub(crate) async fn heartbeat(
@@ -225,7 +223,7 @@ pub(crate) async fn heartbeat(
     Ok(HttpResponse::Ok().json(alive))
 }
 
-/// Ends a session (`DELETE /api/session/unregister`).
+/// Ends the client's session.
 #[utoipa::path(delete, path = "/api/session/unregister", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = Unregistered), Refusals))]
 pub(crate) async fn unregister(
@@ -239,21 +237,21 @@ pub(crate) async fn unregister(
     Ok(HttpResponse::Ok().json(left))
 }
 
-/// Describes a session (`GET /api/session/info`).
+/// Returns the client's session.
 #[utoipa::path(get, path = "/api/session/info", tag = "museum", params(("session-id" = String, Header,)),
     responses((status = 200, body = SessionInfo), Refusals))]
 pub(crate) async fn info(session: ClientSession, clients: web::Data<MuseumClients>) -> RouteResult {
     Ok(HttpResponse::Ok().json(clients.museum.describe(&session.0).await.map_err(failure_of)?))
 }
 
-/// Returns statistics (`GET /api/session/stats`), with which clients check that a server is there.
+/// Returns statistics; clients use them to check that a server is reachable.
 #[utoipa::path(get, path = "/api/session/stats", tag = "museum",
     responses((status = 200, body = Stats), Refusals))]
 pub(crate) async fn stats(_: Client, clients: web::Data<MuseumClients>) -> RouteResult {
     Ok(HttpResponse::Ok().json(clients.museum.stats().await.map_err(failure_of)?))
 }
 
-/// Answers a user (`POST /api/agent/parse`).
+/// Answers a user of the client.
 #[utoipa::path(post, path = "/api/agent/parse", tag = "museum", params(("session-id" = String, Header,)),
     request_body = ParseRequest,
     responses((status = 200, body = Envelope), Refusals))]

@@ -1,5 +1,4 @@
-//! Handshake of text clients at `/`, and the page for trying them. Not for their messages, which
-//! the actor handles.
+//! Handshake of text clients at `/`, and their test page. Not for their messages, which the actor handles.
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -29,13 +28,13 @@ pub struct TextClients {
     pub connection_slots: Slots,
     /// Rule of access.
     pub access: AccessRule,
-    /// Path to which a browser is led.
+    /// Path to which browsers are redirected.
     pub page: &'static str,
     /// Token of the process; connections end when it is cancelled.
     pub process: CancellationToken,
 }
 
-/// Opens the WebSocket of a text client (`GET /`); leads a browser to a page. Without a free
+/// Opens the WebSocket of a text client (`GET /`); redirects a browser to a page. Without a free
 /// slot, the socket is opened and closed with 1013, as the gateway's document requires.
 pub(crate) async fn connect(
     request: HttpRequest,
@@ -45,7 +44,7 @@ pub(crate) async fn connect(
 ) -> Result<HttpResponse, actix_web::Error> {
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(HttpResponse::SeeOther()
-            // Relative: a proxy may offer the server under a path.
+            // Relative: a proxy may serve the server below a path.
             .insert_header((header::LOCATION, clients.page.trim_start_matches('/')))
             .finish());
     }
@@ -55,15 +54,15 @@ pub(crate) async fn connect(
     let slot = slot_of(&request, &clients.connection_slots).ok();
     let admitted = slot.is_some();
     let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());
-    // A client that is to be closed may not make us keep a long message.
+    // A client without a slot must not make the server buffer a long message.
     let longest = if admitted { MAX_MESSAGE_BYTES } else { hearken_socket::MAX_MESSAGE_BYTES };
     match hearken_socket::upgrade_with_limit(actor, &request, payload, longest) {
         Ok(response) => Ok(response),
-        Err(_) => Ok(answer(Fault::BadRequest, "this is no WebSocket handshake")),
+        Err(_) => Ok(answer(Fault::BadRequest, "this is not a WebSocket handshake")),
     }
 }
 
-/// What the test page may do: speak over WebSocket, and stand in no frame.
+/// Content security policy of the test page: WebSocket connections, and no frames.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
     connect-src ws: wss:; base-uri 'none'; frame-ancestors 'none'";
 

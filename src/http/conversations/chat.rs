@@ -38,11 +38,11 @@ use crate::turn_json::trace_id;
 const PAGE: u32 = 20;
 /// Default page size of messages.
 const MESSAGES: u32 = 50;
-/// Largest page size.
+/// Maximum page size.
 const MAX_PAGE: u32 = 200;
-/// Capacity of the queue of answer pieces to the client; when it is full, the turn waits.
+/// Capacity of the queue of answer parts to the client; the turn waits while it is full.
 const PIECES: usize = 16;
-/// Longest idempotency key, in characters.
+/// Maximum length of an idempotency key, in characters.
 const MAX_KEY_CHARS: usize = 128;
 /// Keep-alive interval of a streamed answer: prevents timeouts of proxies and clients.
 const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -60,7 +60,7 @@ pub struct Chats {
     pub watching: WatchSettings,
 }
 
-/// Converts an error to the client's response, and logs its cause.
+/// Converts an error to a response; logs the cause of an outage.
 pub(crate) fn refusal_of(error: &ChatError) -> Refusal {
     if let ChatError::Store(_) | ChatError::State(_) = error {
         log_outage(error);
@@ -68,7 +68,7 @@ pub(crate) fn refusal_of(error: &ChatError) -> Refusal {
     refusal(error.fault(), &error.to_string())
 }
 
-/// Returns the session id of a path.
+/// Returns the session id in a path.
 pub(crate) fn session_of(path: &str) -> SessionId {
     SessionId::new(path.to_lowercase())
 }
@@ -80,10 +80,10 @@ pub(crate) fn unfit(about: &impl ToString) -> Refusal {
     refusal(UNFIT, &about.to_string())
 }
 
-/// Session that was just created.
+/// New session.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Created {
-    /// Id of the session, repeated under the name that the document uses here.
+    /// Id of the session, repeated under the document's name for it.
     session_id: String,
     #[serde(flatten)]
     session: ChatSession,
@@ -125,7 +125,7 @@ fn filter(request: &HttpRequest) -> Result<SessionFilter, Refusal> {
     })
 }
 
-/// Lists sessions, the most recently used first; deleted ones only if requested.
+/// Lists sessions, most recently used first; deleted ones only if `status` requests them.
 #[utoipa::path(get, path = "/api/sessions", tag = "chat sessions",
     params(
         ("user_id" = Option<String>, Query, description = "its creator, game master or a player"),
@@ -151,7 +151,7 @@ pub(crate) async fn get(session: OwnSession, chats: web::Data<Chats>) -> RouteRe
     Ok(HttpResponse::Ok().json(session))
 }
 
-/// Defines a route that changes a session's status, with the message of its response.
+/// Defines a route that changes a session's status, and the message of its response.
 macro_rules! change {
     ($(#[$doc:meta])* $name:ident, $told:literal) => {
         $(#[$doc])*
@@ -170,23 +170,23 @@ change! {
 }
 
 change! {
-    /// Archives a session: it is kept, but accepts no messages.
+    /// Archives a session: it can be read, but accepts no messages.
     #[utoipa::path(post, path = "/api/sessions/{id}/archive", tag = "chat sessions", params(("id" = String, Path,)),
         responses((status = 200, body = Done), Faults))]
     archive, "Session archived"
 }
 
 change! {
-    /// Makes an archived or deleted session active again.
+    /// Restores an archived or deleted session.
     #[utoipa::path(post, path = "/api/sessions/{id}/restore", tag = "chat sessions", params(("id" = String, Path,)),
         responses((status = 200, body = Done), Faults))]
     restore, "Session restored"
 }
 
-/// Returns messages of a session, oldest first: the last ones, or those before a number.
+/// Returns messages of a session, oldest first: the most recent ones, or those before a number.
 #[utoipa::path(get, path = "/api/sessions/{id}/messages", tag = "chat sessions",
     params(("id" = String, Path,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 200),
-        ("before" = Option<i64>, Query, minimum = 1, description = "`first` of the page after")),
+        ("before" = Option<i64>, Query, minimum = 1, description = "`first` of the later page")),
     responses((status = 200, body = MessagesBody), Faults))]
 pub(crate) async fn messages(
     session: OwnSession,
@@ -199,8 +199,8 @@ pub(crate) async fn messages(
     Ok(HttpResponse::Ok().json(page.map_err(|e| refusal_of(&e))?))
 }
 
-/// Returns the idempotency key of a request with the hash of its contents. The mode of the answer
-/// (streamed or not) is not part of the hash.
+/// Returns the idempotency key of a request with a hash of its contents. Whether the answer is
+/// streamed is not part of the hash.
 fn key(
     headers: &HeaderMap,
     id: &SessionId,
@@ -215,11 +215,13 @@ fn key(
     Ok(Some(RequestKey { name, hash }))
 }
 
-/// Sends a message to a session and returns the answer, as JSON or, with `stream`, as server-sent
-/// events: `delta` `{"content"}`, `event` (as on the WebSocket), then `done` with the whole answer,
-/// or `error`. A request with the header `Idempotency-Key` may be repeated safely: it is answered
-/// once, even if its client disconnects. Without the header, a message whose client disconnects is
-/// dropped as long as no tool was called. `X-Trace-Id` names the trace of the turn, where one has begun.
+/// Sends a message to a session and returns the answer, as JSON or, with `stream`, as server-sent events.
+///
+/// The events are `delta` `{"content"}`, `event` (as on the WebSocket), then `done` with the
+/// complete answer, or `error`. A request with the header `Idempotency-Key` may be repeated safely:
+/// it is answered once, even if its client disconnects. Without the header, a message is dropped if
+/// its client disconnects before any tool was called. The response header `X-Trace-Id` contains the
+/// id of the turn's trace, if a turn was started.
 #[utoipa::path(post, path = "/api/sessions/{id}/chat", tag = "chat sessions",
     params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128)),
     request_body = ChatRequest,
@@ -249,7 +251,7 @@ pub(crate) async fn chat(
     Ok(traced(answer, &turn_id))
 }
 
-/// Names the trace of the turn in the header of an answer, or of a refusal.
+/// Adds the header with the id of the turn's trace to a response or a refusal.
 fn traced(answer: RouteResult, turn_id: &OnceLock<Uuid>) -> HttpResponse {
     let mut response = answer.unwrap_or_else(HttpResponse::from);
     let value = turn_id.get().and_then(|id| HeaderValue::from_str(&trace_id(id)).ok());
@@ -259,7 +261,7 @@ fn traced(answer: RouteResult, turn_id: &OnceLock<Uuid>) -> HttpResponse {
 
 type Work = BoxFuture<'static, Result<ChatResponse, ChatError>>;
 
-/// Streamed answer. Dropping it ends the wait for the turn.
+/// Streamed answer. Dropping it stops waiting for the turn.
 struct StreamedAnswer {
     first: Option<ChatPiece>,
     pieces: mpsc::Receiver<ChatPiece>,
@@ -267,7 +269,7 @@ struct StreamedAnswer {
     ticks: Interval,
 }
 
-/// Starts a streamed answer. A failure before the first piece is an ordinary error response.
+/// Starts a streamed answer. A failure before the first part is an ordinary error response.
 async fn streamed(
     service: ChatService,
     id: SessionId,
@@ -289,7 +291,7 @@ async fn streamed(
     let telling = StreamedAnswer { first, pieces, work: Some(work), ticks };
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
-    // Turns off the buffering of a proxy (nginx), which would delay the stream.
+    // Disables buffering in a proxy (nginx), which would delay the stream.
     response.insert_header(("X-Accel-Buffering", "no"));
     Ok(response.streaming(to_event_stream(telling)))
 }
@@ -314,7 +316,7 @@ impl StreamedAnswer {
             _ = self.ticks.tick() => return Some(Bytes::from_static(b": still there\n\n")),
         };
         if let Ok(piece) = self.pieces.try_recv() {
-            // The last piece arrived together with the end.
+            // The last part arrived together with the end.
             self.work = Some(Box::pin(std::future::ready(whole)));
             return Some(piece_told(&piece));
         }

@@ -1,5 +1,4 @@
-//! REST API of chat sessions' worlds and of snapshots to return to, and the WebSocket of a
-//! session's events. Not for messages.
+//! REST API of chat sessions' worlds and snapshots, and the WebSocket of a session's events. Not for messages.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_chat::event_stream::{WatchActor, fits};
@@ -17,14 +16,14 @@ use crate::http::middleware::slot_of;
 use crate::http::params;
 use crate::http::request_identity::{body, query};
 
-/// Longest body of a request for a snapshot, in bytes.
+/// Maximum size of a request for a snapshot, in bytes.
 const MAX_SNAPSHOT_BYTES: usize = 4_096;
 
 async fn world(chats: &Chats, id: &SessionId) -> Result<Map<String, Value>, Refusal> {
     chats.service.state(id).await.map_err(|e| refusal_of(&e))
 }
 
-/// Returns a session's world, as stored at the state server, which decides its fields.
+/// Returns a session's world as stored at the state server, which defines its fields.
 #[utoipa::path(get, path = "/api/sessions/{id}/state", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object, description = "any object of the state server"), Faults))]
 pub(crate) async fn state(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
@@ -42,7 +41,8 @@ pub(crate) async fn characters(session: OwnSession, chats: web::Data<Chats>) -> 
     Ok(HttpResponse::Ok().json(CharactersBody { characters }))
 }
 
-/// Returns the fight in a session's world, with the fields that the state server gave it; `active` is false if there is none.
+/// Returns the fight in a session's world, with the fields that the state server defines; `active`
+/// is false if there is none.
 #[utoipa::path(get, path = "/api/sessions/{id}/combat", tag = "chat sessions", params(("id" = String, Path,)),
     responses((status = 200, body = Object, description = "any object of the state server"), Faults))]
 pub(crate) async fn combat(session: OwnSession, chats: web::Data<Chats>) -> RouteResult {
@@ -50,7 +50,7 @@ pub(crate) async fn combat(session: OwnSession, chats: web::Data<Chats>) -> Rout
     Ok(HttpResponse::Ok().json(combat.unwrap_or_else(|| json!({ "active": false }))))
 }
 
-/// Creates a named snapshot of a session's current state. The body may be left out.
+/// Creates a named snapshot of a session's current state; the body is optional.
 #[utoipa::path(post, path = "/api/sessions/{id}/snapshots", tag = "chat sessions", params(("id" = String, Path,)),
     request_body = Option<CreateSnapshot>,
     responses((status = 201, body = Snapshot), Faults))]
@@ -103,7 +103,7 @@ pub(crate) async fn watch(
         });
     if !fits(&types) {
         return Err(unfit(
-            &"`types` has at most 64 entries of 1 to 128 bytes, with commas between",
+            &"`types` has at most 64 entries of 1 to 128 bytes, separated by commas",
         ));
     }
     let service = &chats.service;
@@ -117,11 +117,11 @@ pub(crate) async fn watch(
     let after = after.filter(|id| !id.trim().is_empty());
     let watch = service.events.watch(&session, after.as_deref()).await.map_err(|error| {
         tracing::warn!(error, "cannot watch a session");
-        refusal(Fault::Unavailable, "events cannot be had now")
+        refusal(Fault::Unavailable, "events are unavailable: try again later")
     })?;
     let process = service.tasks.process().clone();
     let asked = request.clone();
-    // Without a log-in the place may open the route, and not this session.
+    // After a logout, the client's network may still open the route, but for another owner.
     let ended = Box::pin(async move {
         tokio::select! {
             () = process.cancelled_owned() => Fault::GoingAway,
@@ -130,5 +130,5 @@ pub(crate) async fn watch(
     });
     let actor = WatchActor::new(session, types, watch, chats.watching, slot, ended);
     hearken_socket::upgrade(actor, &request, payload)
-        .map_err(|_| refusal(Fault::BadRequest, "this is no WebSocket handshake"))
+        .map_err(|_| refusal(Fault::BadRequest, "this is not a WebSocket handshake"))
 }

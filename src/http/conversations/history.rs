@@ -1,4 +1,4 @@
-//! REST API of what is kept of conversations: searching, listening, exporting and deleting. Not for keeping it.
+//! REST API of the history: searching, listening, exporting and deleting turns. Not for storing them.
 
 use actix_web::http::header::{CONTENT_DISPOSITION, ContentType};
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -27,50 +27,51 @@ use crate::words;
 
 /// Path of one turn.
 pub(crate) const ONE: &str = "/api/history/{id}";
-/// Number of turns in a list where none is asked for, and at most.
+/// Default and maximum number of turns in a list.
 const USUAL: u32 = 50;
 const MOST: u32 = 200;
-/// Most clients of the summary.
+/// Maximum number of clients in the summary.
 const MOST_CLIENTS: u32 = 200;
-/// Longest words that are searched, in characters.
+/// Maximum length of a search text, in characters.
 const MOST_CHARS: usize = 200;
-/// Turns that an export reads at a time.
+/// Number of turns that an export reads at a time.
 const AT_ONCE: u32 = 200;
 
-/// A turn that is kept.
+/// Turn in the history.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct KeptTurn {
     #[serde(flatten)]
     turn: TurnJson,
-    /// Its sounds.
+    /// Stored audio.
     audio: Sounds,
 }
 
-/// Sounds of a turn.
+/// Stored audio of a turn.
 #[derive(Serialize, ToSchema)]
 struct Sounds {
-    /// What the person said.
+    /// Audio of the user; null if it is not stored.
     #[schema(required)]
     heard: Option<SoundShown>,
-    /// What was answered.
+    /// Audio of the answer; null if it is not stored.
     #[schema(required)]
     said: Option<SoundShown>,
 }
 
-/// Where a sound is on the turn's timeline, in milliseconds since the turn began. What was said before that has a negative
-/// beginning.
+/// Position of audio on the turn's timeline.
 #[derive(Serialize, ToSchema)]
 struct SoundShown {
+    /// Start, in milliseconds since the start of the turn; negative for speech before it.
     start_ms: i64,
+    /// Length, in milliseconds.
     length_ms: i64,
 }
 
-/// Part of the history.
+/// Page of the history.
 #[derive(Serialize, ToSchema)]
 struct HistoryPage {
-    /// Newest first.
+    /// Turns, newest first.
     turns: Vec<KeptTurn>,
-    /// Value of `before` for the next page; `null` if there is none.
+    /// Value of `before` for the next page; null on the last page.
     #[schema(required)]
     next: Option<i64>,
 }
@@ -79,43 +80,47 @@ struct HistoryPage {
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes the body for OpenAPI; it is written turn by turn")]
 struct HistoryExport {
-    /// Newest first.
+    /// Turns, newest first.
     turns: Vec<KeptTurn>,
 }
 
-/// What is kept in all.
+/// Summary of the history.
 #[derive(Serialize, ToSchema)]
 struct HistoryShown {
-    /// How much is kept of turns that end from now on.
+    /// Content that is stored of turns that end from now on.
     #[schema(value_type = words::Keep)]
     keep: Keep,
-    /// Days after which a turn is deleted; 0 for never.
+    /// Retention, in days; 0 for unlimited.
     retention_days: u32,
-    /// Number of turns.
+    /// Number of stored turns.
     turns: u64,
-    /// Size of their sound.
+    /// Size of stored audio, in bytes.
     audio_bytes: u64,
-    /// When the oldest began, RFC 3339.
+    /// Start time of the oldest turn, RFC 3339; null if no turns are stored.
     #[schema(required)]
     oldest: Option<String>,
-    /// Clients, those with the latest turn first; at most 200.
+    /// Clients, the one with the latest turn first; at most 200.
     clients: Vec<ClientShown>,
 }
 
-/// A client of whom turns are kept.
+/// Client with stored turns.
 #[derive(Serialize, ToSchema)]
 struct ClientShown {
+    /// Id of the device or session.
     client: String,
+    /// Kind of the client.
     #[schema(value_type = words::TurnKind)]
     kind: String,
+    /// Number of its stored turns.
     turns: u64,
-    /// When its last turn began, RFC 3339.
+    /// Start time of its last turn, RFC 3339.
     last: String,
 }
 
-/// Number of turns that were deleted.
+/// Result of a deletion.
 #[derive(Serialize, ToSchema)]
 struct Deleted {
+    /// Number of deleted turns.
     deleted: u64,
 }
 
@@ -147,7 +152,7 @@ impl From<HistoryTurn> for KeptTurn {
     }
 }
 
-/// Reads which turns are asked for.
+/// Parses the filter of a request.
 fn filter(request: &HttpRequest) -> Result<HistoryFilter, Refusal> {
     let word = |name| text(request, name, Fault::BadRequest).map(Option::unwrap_or_default);
     let words = word("q")?;
@@ -163,10 +168,10 @@ fn filter(request: &HttpRequest) -> Result<HistoryFilter, Refusal> {
 }
 
 fn no_such_turn() -> Refusal {
-    refusal(Fault::NotFound, "no such turn is kept")
+    refusal(Fault::NotFound, "no such turn in the history")
 }
 
-/// Tells what is kept in all, and of whom (`GET /api/history/summary`).
+/// Returns a summary of the history: the stored turns, the retention, and the clients.
 #[utoipa::path(get, path = "/api/history/summary", tag = "history",
     responses((status = 200, body = HistoryShown), Faults))]
 pub(crate) async fn summary(_: Operator, history: web::Data<History>) -> RouteResult {
@@ -188,7 +193,7 @@ pub(crate) async fn summary(_: Operator, history: web::Data<History>) -> RouteRe
     }))
 }
 
-/// Lists turns that are kept, newest first; `q` is a part of what was heard or said, in any case (`GET /api/history`).
+/// Lists stored turns, newest first; `q` searches the words of users and answers, ignoring case.
 #[utoipa::path(get, path = "/api/history", tag = "history",
     params(("client" = Option<String>, Query,), ("kind" = Option<String>, Query,),
         ("outcome" = Option<String>, Query,), ("q" = Option<String>, Query,),
@@ -201,7 +206,7 @@ pub(crate) async fn list(
 ) -> RouteResult {
     let filter = filter(&request)?;
     let limit = number(&request, "limit", 1..=MOST, Fault::BadRequest)?.unwrap_or(USUAL);
-    // One more than is shown tells whether there is another page.
+    // One extra turn shows whether there is another page.
     let mut turns =
         history.store().turns(&filter, limit + 1).await.map_err(|e| store_failed(&e))?;
     let more = turns.len() > limit as usize;
@@ -211,7 +216,7 @@ pub(crate) async fn list(
     Ok(HttpResponse::Ok().json(HistoryPage { turns, next }))
 }
 
-/// Returns a turn that is kept (`GET /api/history/{id}`).
+/// Returns a stored turn.
 #[utoipa::path(get, path = "/api/history/{id}", tag = "history", params(("id" = String, Path,)),
     responses((status = 200, body = KeptTurn), Faults))]
 pub(crate) async fn get(
@@ -224,7 +229,7 @@ pub(crate) async fn get(
     Ok(HttpResponse::Ok().json(KeptTurn::from(turn)))
 }
 
-/// Returns what the person said, as a WAV file (`GET /api/history/{id}/heard.wav`).
+/// Returns the audio of the user in a turn, as a WAV file.
 #[utoipa::path(get, path = "/api/history/{id}/heard.wav", tag = "history", params(("id" = String, Path,)),
     responses((status = 200, body = Vec<u8>, content_type = "audio/wav"), Faults))]
 pub(crate) async fn heard(
@@ -235,7 +240,7 @@ pub(crate) async fn heard(
     wav(&id, Side::Heard, &history).await
 }
 
-/// Returns what was answered, as a WAV file; pauses in it are those of the answer (`GET /api/history/{id}/said.wav`).
+/// Returns the audio of the answer in a turn, as a WAV file with the answer's pauses.
 #[utoipa::path(get, path = "/api/history/{id}/said.wav", tag = "history", params(("id" = String, Path,)),
     responses((status = 200, body = Vec<u8>, content_type = "audio/wav"), Faults))]
 pub(crate) async fn said(
@@ -246,8 +251,8 @@ pub(crate) async fn said(
     wav(&id, Side::Said, &history).await
 }
 
-/// Returns a turn as a recording that `hearken replay` plays, and whose words it expects (`GET
-/// /api/history/{id}/recording.jsonl`). 404 if what was heard is not kept as sound.
+/// Returns a turn as a recording for `hearken replay`, with its transcript as the expected one; 404
+/// if the audio of the user is not stored.
 #[utoipa::path(get, path = "/api/history/{id}/recording.jsonl", tag = "history", params(("id" = String, Path,)),
     responses((status = 200, body = String, content_type = "application/x-ndjson"), Faults))]
 pub(crate) async fn recording(
@@ -258,7 +263,7 @@ pub(crate) async fn recording(
     let store = history.store();
     let turn = store.turn(&id).await.map_err(|e| store_failed(&e))?.ok_or_else(no_such_turn)?;
     let heard = store.sound(&id, Side::Heard).await.map_err(|e| store_failed(&e))?;
-    let about = "what was heard in this turn is not kept as sound";
+    let about = "the audio of the user is not stored for this turn";
     let heard = heard.ok_or_else(|| refusal(Fault::NotFound, about))?;
     let said = store.sound(&id, Side::Said).await.map_err(|e| store_failed(&e))?;
     let name = format!("attachment; filename=\"hearken-{}.jsonl\"", turn.turn_id);
@@ -277,7 +282,7 @@ async fn wav(id: &str, side: Side, history: &History) -> RouteResult {
     Ok(HttpResponse::Ok().content_type("audio/wav").body(file))
 }
 
-/// Deletes a turn, at once and for good (`DELETE /api/history/{id}`).
+/// Deletes a turn permanently.
 #[utoipa::path(delete, path = "/api/history/{id}", tag = "history", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn delete(
@@ -294,7 +299,7 @@ pub(crate) async fn delete(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Deletes all turns of a client (`client`), or everything (`all=true`), at once and for good (`DELETE /api/history`).
+/// Deletes all turns of a client (`client`), or the whole history (`all=true`), permanently.
 #[utoipa::path(delete, path = "/api/history", tag = "history",
     params(("client" = Option<String>, Query,), ("all" = Option<bool>, Query,)),
     responses((status = 200, body = Deleted), Faults))]
@@ -319,29 +324,30 @@ pub(crate) async fn delete_many(
     Ok(HttpResponse::Ok().json(Deleted { deleted }))
 }
 
-/// Body of a trial.
+/// Request to answer a stored turn again.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Again {
-    /// Instructions of the model, at most 8,000 characters; left out, those of the configuration.
+    /// Instructions for the model, at most 8,000 characters; empty for the configured ones.
     system_prompt: String,
-    /// Name of the model at the configured address, at most 200 characters; left out, the configured one.
+    /// Name of the model at the configured address, at most 200 characters; empty for the configured one.
     model: String,
 }
 
 /// Answer of a trial.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TrialAnswered {
+    /// Text of the answer.
     answer: String,
-    /// Time until the model's first word.
+    /// Time to the first word, in milliseconds; null if there was none.
     #[schema(required)]
     first_word_ms: Option<u64>,
-    /// Time until the end of its answer.
+    /// Total duration, in milliseconds.
     total_ms: u64,
-    /// Name of the model that was asked for.
+    /// Name of the requested model; null for the configured one.
     #[schema(required)]
     model: Option<String>,
-    /// Number of earlier turns of the conversation that the model was told of.
+    /// Number of earlier turns of the conversation in the prompt.
     earlier_turns: usize,
 }
 
@@ -357,8 +363,9 @@ impl TrialAnswered {
     }
 }
 
-/// Answers the words of a turn again, with other instructions or another model, to compare. Earlier turns of the conversation
-/// are told to the model; tools are not called, and nothing is kept (`POST /api/history/{id}/again`).
+/// Answers the words of a stored turn again, with other instructions or another model, for comparison.
+///
+/// The prompt contains earlier turns of the conversation. No tools are called, and nothing is stored.
 #[utoipa::path(post, path = "/api/history/{id}/again", tag = "history", params(("id" = String, Path,)),
     request_body = Again, responses((status = 200, body = TrialAnswered), Faults))]
 pub(crate) async fn again(
@@ -397,7 +404,7 @@ pub(crate) fn not_answered(error: &TrialError) -> Refusal {
     }
 }
 
-/// Returns all turns that fit, newest first, as a file of JSON, without sounds (`GET /api/history/export`).
+/// Returns all matching turns, newest first, as a JSON file without audio.
 #[utoipa::path(get, path = "/api/history/export", tag = "history",
     params(("client" = Option<String>, Query,), ("kind" = Option<String>, Query,),
         ("outcome" = Option<String>, Query,), ("q" = Option<String>, Query,)),
@@ -411,13 +418,13 @@ pub(crate) async fn export(
     response.content_type(ContentType::json());
     response.insert_header((CONTENT_DISPOSITION, "attachment; filename=\"hearken-history.json\""));
     let export = Export { history: history.get_ref().clone(), filter: filter(&request)?, pages: 0 };
-    // A client that reads slowly reads no further than its right reaches.
+    // The export ends when the client loses its access, also while it reads slowly.
     let pages = Box::pin(unfold(Some(export), next_page));
     let ended = Box::pin(refused::<Operator>(request));
     Ok(response.streaming(unfold(Some((pages, ended)), |state| async move {
         let (mut pages, mut ended) = state?;
         tokio::select! {
-            // Breaks the connection off, so that nobody takes the file for whole.
+            // Breaks the connection, so that the client does not treat the file as complete.
             () = &mut ended => {
                 let why = "the log-in has ended";
                 Some((Err(StoreError::because(StoreErrorKind::Unavailable, why)), None))
@@ -431,11 +438,12 @@ pub(crate) async fn export(
 struct Export {
     history: History,
     filter: HistoryFilter,
-    /// Pages that were sent.
+    /// Number of pages sent so far.
     pages: u64,
 }
 
-/// Returns the next part of an export. A store that fails breaks the connection off, so that nobody takes the file for whole.
+/// Returns the next part of an export. A store error breaks the connection, so that the client does
+/// not treat the file as complete.
 async fn next_page(
     export: Option<Export>,
 ) -> Option<(Result<Bytes, hearken_ports::store::StoreError>, Option<Export>)> {

@@ -1,5 +1,4 @@
-//! Routes of conversations: chat sessions with their worlds, the last turns, what is kept and what was used of them. Not for
-//! text clients.
+//! Routes of conversations: chat sessions with their worlds, recent turns, history and usage. Not for text clients.
 
 pub(crate) mod chat;
 pub(crate) mod chat_worlds;

@@ -1,4 +1,4 @@
-//! REST API of the last turns: what happened in them, and when, as a list and as it happens. Not for keeping them.
+//! REST API of recent turns with their stages and events, as a list and as a live stream. Not for storing them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -26,21 +26,21 @@ use crate::http::middleware::slot_of;
 use crate::http::params::number;
 use crate::turn_json::TurnJson;
 
-/// Path of the turns as they happen.
+/// Path of the live stream.
 pub(crate) const LIVE: &str = "/api/turns/live";
-/// Watchers at a time.
+/// Maximum number of concurrent watchers.
 const MOST_WATCHERS: usize = 32;
-/// Shortest time between two messages about changes.
+/// Minimum time between two updates.
 const PACE: Duration = Duration::from_millis(100);
-/// Time after which a comment is sent when nothing has changed, so that nobody takes the stream for dead.
+/// Time without changes after which a comment is sent, so that clients and proxies do not close the stream.
 const STILL_THERE: Duration = Duration::from_secs(15);
-/// Longest life of a stream. Its client asks again, and shows again who they are.
+/// Maximum duration of a stream. Its client reconnects, and is authorised again.
 const LONGEST: Duration = Duration::from_mins(10);
-/// Number of turns in a list where none is asked for, and at most.
+/// Default and maximum number of turns in a list.
 const USUAL: usize = 50;
 const MOST: usize = 500;
 
-/// State of the routes about turns.
+/// State of the turn routes.
 #[derive(Clone)]
 pub struct Turns {
     journal: TurnJournal,
@@ -54,20 +54,20 @@ impl Turns {
         Self { journal, watchers: Slots::new(MOST_WATCHERS, MOST_WATCHERS / 2), process }
     }
 
-    /// Returns the calls of turns that wait for a person's yes.
+    /// Returns the calls of turns that are pending confirmation.
     pub(crate) fn waiting(&self) -> WaitingCalls {
         self.journal.waiting().clone()
     }
 }
 
-/// Last turns.
+/// Recent turns.
 #[derive(Serialize, ToSchema)]
 struct LastTurns {
-    /// Newest first.
+    /// Turns, newest first.
     turns: Vec<TurnJson>,
 }
 
-/// Lists the last turns, newest first (`GET /api/turns`).
+/// Lists recent turns, newest first.
 #[utoipa::path(get, path = "/api/turns", tag = "turns",
     params(("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
     responses((status = 200, body = LastTurns), Faults))]
@@ -81,9 +81,11 @@ pub(crate) async fn list(
     Ok(HttpResponse::Ok().json(LastTurns { turns }))
 }
 
-/// Tells turns as they happen, as server-sent events `turn`, each with a whole turn, again whenever it changes, at most ten
-/// times a second. The last turns come first. After ten minutes the stream ends, and its client asks again
-/// (`GET /api/turns/live`).
+/// Streams turns as they happen, as server-sent events.
+///
+/// Each event `turn` contains one complete turn, which is sent again whenever it changes, at most
+/// ten times per second. Recent turns come first. The stream ends after ten minutes; the client
+/// then reconnects.
 #[utoipa::path(get, path = "/api/turns/live", tag = "turns",
     responses((status = 200, content((String = "text/event-stream"))), Faults))]
 pub(crate) async fn live(
@@ -91,25 +93,25 @@ pub(crate) async fn live(
     request: HttpRequest,
     turns: web::Data<Turns>,
 ) -> RouteResult {
-    let about = |_| refusal(Fault::Busy, "too many watch the turns: try again later");
+    let about = |_| refusal(Fault::Busy, "too many watchers of turns: try again later");
     let slot = slot_of(&request, &turns.watchers).map_err(about)?;
     let ended = Box::pin(refused::<Operator>(request));
     let watch = Watch::new(&turns, slot, ended);
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
-    // Turns off the buffering of a proxy (nginx), which would delay the stream.
+    // Disables buffering in a proxy (nginx), which would delay the stream.
     response.insert_header(("X-Accel-Buffering", "no"));
     Ok(response.streaming(to_event_stream(watch)))
 }
 
-/// What one client has been told.
+/// State of the stream of one client.
 struct Watch {
     journal: TurnJournal,
     changes: watch::Receiver<u64>,
-    /// Number of changes that were told.
+    /// Number of changes sent so far.
     told: u64,
     until: Instant,
-    /// Ends when the client may no longer watch.
+    /// Resolves when the client may no longer watch.
     ended: LocalBoxFuture<'static, ()>,
     process: CancellationToken,
     _slot: Slot,
@@ -132,7 +134,7 @@ impl Watch {
         Self { journal, changes, told: 0, until, ended, process, _slot: slot }
     }
 
-    /// Returns what is to be told next; `None` at the end of the stream.
+    /// Returns the next part of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         let changed = tokio::select! {
             biased;

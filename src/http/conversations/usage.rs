@@ -1,4 +1,4 @@
-//! REST API of what was used, and of the limits that are reached. Not for counting.
+//! REST API of usage and of reached limits. Not for counting.
 
 use std::collections::HashMap;
 
@@ -17,29 +17,29 @@ use crate::http::{AccessControl, ToolsApi};
 use crate::usage::{DailyUsage, UsageReport};
 use crate::words;
 
-/// Most days that are told.
+/// Maximum number of days in a report.
 const MOST_DAYS: u16 = 400;
-/// Days that are told where nobody asks for another number.
+/// Default number of days in a report.
 const DAYS: u16 = 30;
 
-/// Sums of what was used.
+/// Usage totals.
 #[derive(Serialize, ToSchema)]
 struct Sums {
-    /// Turns.
+    /// Number of turns.
     turns: u64,
-    /// Those of them that a limit refused.
+    /// Number of these turns that were refused because of a limit.
     refused: u64,
-    /// Tokens that models read.
+    /// Prompt tokens.
     prompt_tokens: u64,
-    /// Tokens that they wrote.
+    /// Completion tokens.
     completion_tokens: u64,
-    /// Seconds of speech that recognisers were given.
+    /// Recognised speech, in seconds.
     heard_seconds: f64,
-    /// Seconds of speech that were sent.
+    /// Speech sent to clients, in seconds.
     said_seconds: f64,
-    /// Characters that were synthesised.
+    /// Synthesised characters.
     said_chars: u64,
-    /// Cost, in the currency of the prices.
+    /// Cost, in `currency`.
     cost: f64,
 }
 
@@ -63,11 +63,14 @@ impl From<&Used> for Sums {
     }
 }
 
-/// Most that may be used in a day; 0 for no limit.
+/// Limits per day; 0 for no limit.
 #[derive(Serialize, ToSchema)]
 struct LimitsShown {
+    /// Prompt and completion tokens.
     tokens: u64,
+    /// Recognised and synthesised speech, in seconds.
     seconds: u64,
+    /// Cost, in `currency`.
     cost: f64,
 }
 
@@ -80,27 +83,29 @@ impl From<DailyLimits> for LimitsShown {
     }
 }
 
-/// Limits of one device, and of all together.
+/// Daily limits.
 #[derive(Serialize, ToSchema)]
 struct AllLimits {
+    /// Limits of each device.
     device: LimitsShown,
+    /// Limits of all clients together.
     total: LimitsShown,
 }
 
 /// Limit that is reached today.
 #[derive(Serialize, ToSchema)]
 struct ReachedLimit {
-    /// Whose limit it is.
+    /// Scope of the limit.
     #[schema(value_type = words::LimitOf)]
     of: LimitOf,
-    /// Id of the device or role; empty for all together.
+    /// Id of the device or role; empty for the total.
     id: String,
-    /// What is limited.
+    /// Limited quantity.
     #[schema(value_type = words::Limited)]
     limit: Limited,
 }
 
-/// Sums of one day.
+/// Usage of one day.
 #[derive(Serialize, ToSchema)]
 struct OfDay {
     /// Day, as `2026-01-31`.
@@ -109,62 +114,66 @@ struct OfDay {
     sums: Sums,
 }
 
-/// Sums of one device.
+/// Usage of one device.
 #[derive(Serialize, ToSchema)]
 struct OfDevice {
-    /// Id of the device; empty for forgotten ones.
+    /// Id of the device; empty for deleted devices.
     client: String,
-    /// Its name; empty for none.
+    /// Name of the device; empty for none.
     name: String,
     #[serde(flatten)]
     sums: Sums,
 }
 
-/// Sums of one role.
+/// Usage of one role.
 #[derive(Serialize, ToSchema)]
 struct OfRole {
     /// Id of the role; empty for none.
     role_id: String,
-    /// Its name; empty if it is gone.
+    /// Name of the role; empty if it was deleted.
     name: String,
     #[serde(flatten)]
     sums: Sums,
 }
 
-/// Sums of one kind of clients.
+/// Usage of one kind of clients.
 #[derive(Serialize, ToSchema)]
 struct OfKind {
+    /// Kind of clients.
     #[schema(value_type = words::UsageKind)]
     kind: String,
     #[serde(flatten)]
     sums: Sums,
 }
 
-/// What was used.
+/// Usage report.
 #[derive(Serialize, ToSchema)]
 struct UsageShown {
-    /// Local day of the server.
+    /// Current day in the server's time zone.
     today: String,
-    /// First day of the sums.
+    /// First day of the report.
     from: String,
     /// Currency of all prices; may be empty.
     currency: String,
+    /// Daily limits.
     limits: AllLimits,
+    /// Usage of the current day.
     used_today: Sums,
+    /// Limits that are reached today.
     reached: Vec<ReachedLimit>,
-    /// Days with use, the oldest first.
+    /// Days with usage, oldest first.
     days: Vec<OfDay>,
-    /// Devices, the dearest first, at most 200.
+    /// Devices, highest cost first; at most 200.
     devices: Vec<OfDevice>,
-    /// Roles, the dearest first, at most 200.
+    /// Roles, highest cost first; at most 200.
     roles: Vec<OfRole>,
-    /// Kinds of clients, the dearest first.
+    /// Kinds of clients, highest cost first.
     kinds: Vec<OfKind>,
 }
 
-/// Tells what was used in the last days, and which limits are reached (`GET /api/usage`).
+/// Returns the usage of recent days, and the limits that are reached today.
 #[utoipa::path(get, path = "/api/usage", tag = "usage",
-    params(("days" = Option<u16>, Query, minimum = 1, maximum = 400, description = "with today; 30")),
+    params(("days" = Option<u16>, Query, minimum = 1, maximum = 400, description = "including today; 30 if omitted")),
     responses((status = 200, body = UsageShown), Faults))]
 pub(crate) async fn report(
     _: Operator,

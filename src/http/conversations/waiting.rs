@@ -1,5 +1,5 @@
-//! REST API of the calls that wait for a person's yes: they are listed, and can be dropped. Not for agreeing: only the person
-//! who was asked can do that.
+//! REST API of calls pending confirmation: they can be listed and dropped. Not for confirming them:
+//! only the user who was asked can do that.
 
 use actix_web::{HttpResponse, web};
 use hearken_dialogue::tools::waiting::WaitingCalls;
@@ -16,7 +16,7 @@ use crate::words;
 /// Path of these calls.
 pub(crate) const PATH: &str = "/api/tools/waiting";
 
-/// A call that waits.
+/// Call pending confirmation.
 #[derive(Serialize, ToSchema)]
 struct WaitingShown {
     /// Kind of the client.
@@ -28,38 +28,41 @@ struct WaitingShown {
     name: String,
     /// Name of the tool at its source.
     tool: String,
+    /// Name of the tool's source.
     source: String,
     /// Arguments, as the model wrote them.
     arguments: String,
-    /// What the person was asked.
+    /// Question to the user.
     question: String,
-    /// Time in which they can agree.
+    /// Time left for the confirmation, in seconds.
     seconds_left: u64,
 }
 
-/// All calls that wait at this instance, the oldest first.
+/// All pending calls of this instance.
 #[derive(Serialize, ToSchema)]
 struct AllWaiting {
+    /// Calls, oldest first.
     waiting: Vec<WaitingShown>,
 }
 
-/// Call that is not to be made.
+/// Request to drop a pending call.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dropping {
     /// Id of the device or session.
     client: String,
-    /// `true`.
+    /// Must be `true`.
     drop: bool,
 }
 
-/// Number of calls that were dropped.
+/// Result of dropping a call.
 #[derive(Serialize, ToSchema)]
 struct Dropped {
+    /// Number of dropped calls, 0 or 1.
     dropped: u8,
 }
 
-/// Lists the calls that wait for a person's yes (`GET /api/tools/waiting`).
+/// Lists the calls that are pending confirmation.
 #[utoipa::path(get, path = "/api/tools/waiting", tag = "tools",
     responses((status = 200, body = AllWaiting), Faults))]
 pub(crate) async fn list(
@@ -89,7 +92,7 @@ pub(crate) async fn list(
     Ok(HttpResponse::Ok().json(AllWaiting { waiting }))
 }
 
-/// Drops the call of a client: it is not made, even if the person agrees (`POST /api/tools/waiting`).
+/// Drops the pending call of a client: it is not made, even if the user confirms it.
 #[utoipa::path(post, path = "/api/tools/waiting", tag = "tools", request_body = Dropping,
     responses((status = 200, body = Dropped), Faults))]
 pub(crate) async fn drop_one(
@@ -99,7 +102,7 @@ pub(crate) async fn drop_one(
 ) -> RouteResult {
     let Dropping { client, drop } = body.0;
     if !drop {
-        let about = "`drop` is true: only the person who was asked can agree";
+        let about = "`drop` must be true: only the user who was asked can confirm a call";
         return Err(refusal(Fault::BadRequest, about));
     }
     Ok(HttpResponse::Ok().json(Dropped { dropped: calls.drop_call(&client).into() }))

@@ -1,5 +1,4 @@
-//! Handshake of a device: identification, authorisation, admission control, and the start of its
-//! socket actor.
+//! Handshake of a device: identification, authorisation, admission control, and the start of its socket actor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,17 +39,17 @@ pub struct DeviceEndpoint {
     pub language: Language,
 }
 
-/// Longest wait for the version of a device's firmware: it is only counted.
+/// Maximum wait for a device's firmware version, which is only used for statistics.
 const FIRMWARE_WITHIN: Duration = Duration::from_millis(100);
 
 /// Admitted device.
 struct Admitted {
     caller: Caller,
-    /// Version of its firmware, if the store knows it.
+    /// Firmware version, if the store knows it.
     firmware: Option<Arc<str>>,
-    /// For an unbound device, the only text that it will play.
+    /// For an unbound device, the only text that it plays.
     notice: Option<String>,
-    /// True if it may use the tools of the household.
+    /// True if it may use the household's tools.
     household: bool,
 }
 
@@ -61,7 +60,7 @@ pub(crate) async fn connect(
     payload: web::Payload,
     device_endpoint: web::Data<DeviceEndpoint>,
 ) -> Result<HttpResponse, actix_web::Error> {
-    let not_a_socket = "this address speaks WebSocket only; devices find it by /xiaozhi/ota/";
+    let not_a_socket = "this address accepts WebSockets only; devices get it from /xiaozhi/ota/";
     if !request.headers().contains_key(header::UPGRADE) {
         return Ok(answer(Fault::BadRequest, not_a_socket));
     }
@@ -83,7 +82,7 @@ pub(crate) async fn connect(
         client_id: Some(caller.client_id.expose().to_owned()).filter(|id| !id.is_empty()),
         framing: version,
     };
-    // A connection that only plays a notice must not replace a device's connection: anybody can
+    // A connection that only plays a notice must not replace a device's connection: any client can
     // send another device's id.
     let device_id = match notice {
         Some(_) => unbound(&caller.device_id),
@@ -104,7 +103,8 @@ pub(crate) async fn connect(
     }
 }
 
-/// Decides if a device may connect, and if it may talk. Near a server without binding, the store does not matter to that.
+/// Decides whether a device may connect, and whether it may talk. In private networks, a server
+/// without binding decides this without the store.
 async fn admit(
     request: &HttpRequest,
     device_endpoint: &DeviceEndpoint,
@@ -114,8 +114,7 @@ async fn admit(
     let needs_id = access.auth.needs_id(request) || rule != AdmissionRule::Open;
     let caller = match Caller::from_request(request) {
         Err(refusal) if needs_id => return Err(refusal),
-        // A device without an id gets a unique one: another device without an id does not replace
-        // it.
+        // A device without an id gets a unique one, so that such devices do not replace each other.
         Err(_) => Caller {
             device_id: DeviceId::new(format!("unknown-{}", uuid::Uuid::new_v4().simple())),
             client_id: client_of(request),
@@ -135,13 +134,13 @@ async fn admit(
             let household = access.is_of_household(request, &caller).await;
             return Ok(Admitted { caller, firmware, notice: None, household });
         }
-        // A device that waits for its code to be entered has no token.
+        // A device whose code is not entered yet has no token.
         Ok(()) | Err(TokenError::Missing) if rule == AdmissionRule::Code => {
             access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?
         }
         Ok(()) => match access.store.seen(&caller.device_id, now).await {
             Ok(known) => known,
-            // It got its token here, and talks on without the store, but without what binding gives.
+            // The device got its token here: it may talk without the store, but without the rights of a bound device.
             Err(error) => {
                 tracing::warn!(%error, "cannot check if a device from outside is bound");
                 return Ok(Admitted { caller, firmware: None, notice: None, household: false });
@@ -149,7 +148,7 @@ async fn admit(
         },
         Err(TokenError::Missing) if rule == AdmissionRule::Open => {
             match access.store.device(&caller.device_id).await {
-                // Its id belongs to another client, such as its own from before it was flashed again.
+                // The id belongs to another client, such as the same device before it was reflashed.
                 Ok(Some(device)) if !is_of(&device, &caller) => Some(device),
                 _ => return Err(refused(TokenError::Missing)),
             }
@@ -172,18 +171,17 @@ async fn admit(
     Ok(Admitted { caller, firmware: None, notice, household: false })
 }
 
-/// Returns the id under which a device is connected that is not bound yet.
+/// Returns the id under which an unbound device is connected.
 pub(crate) fn unbound(id: &DeviceId) -> DeviceId {
     DeviceId::new(format!("{id}|unbound"))
 }
 
-/// Returns the version of a device's firmware, as the device has told it at its last boot.
+/// Returns the firmware version that the device reported at its last boot.
 fn firmware_of(device: Device) -> Option<Arc<str>> {
     Some(device.firmware_version).filter(|version| !version.is_empty()).map(Arc::from)
 }
 
-/// Asks the store for the version of a device's firmware. A device that nobody knows talks, and while the store cannot be
-/// used, every device does.
+/// Reads a device's firmware version from the store; `None` if the device is unknown, or the store is slow or fails.
 async fn known_firmware(access: &AccessControl, device_id: &DeviceId) -> Option<Arc<str>> {
     let stored = timeout(FIRMWARE_WITHIN, access.store.device(device_id)).await;
     stored.ok()?.ok()?.and_then(firmware_of)

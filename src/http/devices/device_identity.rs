@@ -1,6 +1,6 @@
-//! Which client an id of a device belongs to: the first that asks for its token, until somebody
-//! enters the code of another. Who only knows the id of a device, which is its MAC address, gets a
-//! code instead of a token. Not for the format of tokens, nor for storing devices.
+//! Ownership of device ids: an id belongs to the first client that requests its token, until the
+//! code of another client is entered. A client that only knows the id, which is the device's MAC
+//! address, gets a code instead of a token. Not for the format of tokens, nor for storing devices.
 
 use actix_web::HttpRequest;
 use hearken_base::Secret;
@@ -18,39 +18,38 @@ use crate::http::fault::{Refusal, refusal, store_failed};
 use crate::http::middleware::address_of;
 use crate::http::request_identity::{Caller, bearer_in};
 
-/// What a booting device receives.
+/// Result of a boot request.
 pub(crate) enum Boot {
-    /// It may talk, with this token; empty if it needs none.
+    /// The device may talk, with this token; empty if it needs none.
     Admitted(String),
-    /// It has to be bound first.
+    /// The device must be bound first.
     Waiting(Activation),
-    /// It gets no token, and no code to be bound with.
+    /// The device gets neither a token nor a code for binding it.
     Refused,
-    /// The store does not tell which client the id belongs to: the device keeps the token that it
-    /// has.
+    /// The store failed, so the owner of the id is unknown: the device continues with its current token.
     Unknown,
 }
 
-/// What a device needs for a session, besides a token where one is required.
+/// Requirement for a device's session, besides a token if one is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AdmissionRule {
     /// Nothing: the OTA address gives a token to the first client of an id.
     Open,
-    /// A person must have entered its code (`ota.binding`).
+    /// A user must have entered its code (`ota.binding`).
     Code,
-    /// As from outside: it must be bound, or be stored since before that was asked (`devices.admit`).
+    /// For devices from outside: bound, or stored before binding was required (`devices.admit`).
     Bound,
     /// A token, which the OTA address gives to bound devices only.
     Token,
 }
 
 impl AdmissionRule {
-    /// Returns true if the device is of this caller, and may have a session or a new token.
+    /// Returns true if the device belongs to this caller, and may have a session or a new token.
     pub(crate) fn admits(self, device: &Device, caller: &Caller) -> bool {
         let admitted = match self {
             Self::Open => true,
             Self::Code => device.bound,
-            // Without a client, an id is a MAC address, which anybody can know.
+            // Without a client id, the caller is known by its MAC address only, which others can learn.
             Self::Bound | Self::Token => {
                 counts_as_bound(device) && !caller.client_id.expose().is_empty()
             }
@@ -63,15 +62,15 @@ fn counts_as_bound(device: &Device) -> bool {
     device.bound || device.needs_review
 }
 
-/// Returns true if the device belongs to the client of this caller.
+/// Returns true if the device belongs to the caller's client.
 pub(crate) fn is_of(device: &Device, caller: &Caller) -> bool {
-    // The `Client-Id` cannot be guessed, while a MAC address is printed on boards and visible in each network.
-    // Decision 0053.
+    // The `Client-Id` cannot be guessed, while a MAC address is printed on boards and visible in
+    // each network. Decision 0053.
     same(device.client_id.expose(), caller.client_id.expose())
 }
 
 impl AccessControl {
-    /// Returns what a device needs from which this request comes.
+    /// Returns the requirement for a device that sends this request.
     pub(crate) fn admission_rule(&self, request: &HttpRequest) -> AdmissionRule {
         match self.ota.admit {
             _ if self.ota.binding => AdmissionRule::Code,
@@ -82,8 +81,8 @@ impl AccessControl {
         }
     }
 
-    /// Returns true if a device with a token is of this household, and may use its tools: it is near, or bound. One whose
-    /// binding the store does not tell is not.
+    /// Returns true if a device with a token belongs to the household and may use its tools: it is
+    /// in a private network, or bound. False if the store fails.
     pub(crate) async fn is_of_household(&self, request: &HttpRequest, caller: &Caller) -> bool {
         if !self.auth.is_from_outside(request) {
             return true;
@@ -104,7 +103,7 @@ impl AccessControl {
         now: Timestamp,
     ) -> Result<Boot, Refusal> {
         let rule = self.admission_rule(request);
-        // Where all devices are bound, a report gives no token.
+        // If every device must be bound, a report alone gives no token: the latest client may be recorded.
         let clients =
             if rule == AdmissionRule::Code { ClientRule::Latest } else { ClientRule::First };
         let reported = match rule {
@@ -133,7 +132,8 @@ impl AccessControl {
         Ok(Boot::Admitted(self.auth.mint(request, caller, at)))
     }
 
-    /// Returns a report as it is stored: one that is not admitted takes no id, which may be that of a board at home.
+    /// Returns the report to store: a caller that is not admitted must not claim the id, which may
+    /// be that of a device at home.
     async fn unclaimed(
         &self,
         rule: AdmissionRule,
@@ -148,7 +148,7 @@ impl AccessControl {
         Ok(report)
     }
 
-    /// Returns the code with which a device waits to be bound.
+    /// Returns the code for binding a device.
     pub(crate) async fn code_of(
         &self,
         request: &HttpRequest,
@@ -162,8 +162,8 @@ impl AccessControl {
         waiting.await.map_err(|e| store_failed(&e))
     }
 
-    /// Checks the token of a device, unless it needs none. If the store fails, the token alone
-    /// decides: a device that was admitted before works without the store.
+    /// Checks the token of a device, unless it needs none. If the store fails, only the token is
+    /// checked: a device that was admitted before works without the store.
     pub(crate) async fn check_token(
         &self,
         request: &HttpRequest,
@@ -179,12 +179,12 @@ impl AccessControl {
         if revoked { Err(TokenError::Revoked) } else { Ok(()) }
     }
 
-    /// Returns true if tokens of the device that were made at this time were revoked.
+    /// Returns true if a token of the device with this creation time was revoked.
     pub(crate) async fn has_revoked(&self, id: &DeviceId, made: Timestamp) -> bool {
         is_revoked(&self.token_holder(id).await, made)
     }
 
-    /// Returns what decides about tokens of a device; nothing if the store fails.
+    /// Returns the owner and the revocation of a device's tokens; nothing if the store fails.
     async fn token_holder(&self, id: &DeviceId) -> TokenHolder {
         self.store.token_holder(id).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot check if a device's token was revoked");
@@ -192,8 +192,8 @@ impl AccessControl {
         })
     }
 
-    /// Checks that the request may use our tools: with the admin token, or a device's own token, in
-    /// one of these headers.
+    /// Checks that the request may use the server's tools: with the admin token, or a device's own
+    /// token, in one of these headers.
     pub(crate) async fn tool_user(
         &self,
         request: &HttpRequest,
@@ -214,7 +214,7 @@ impl AccessControl {
                     if self.is_of_household(request, &caller).await {
                         return Ok(());
                     }
-                    let about = "a device from outside uses our tools after it was bound";
+                    let about = "a device from outside must be bound to use the tools";
                     return Err(refusal(Fault::Forbidden, about));
                 }
             }
@@ -224,7 +224,8 @@ impl AccessControl {
     }
 }
 
-/// Returns the time of a token that is made now: later than what was revoked, which tokens tell by their second.
+/// Returns the creation time of a new token: at least one second after the last revocation, because
+/// tokens have a resolution of one second.
 pub(crate) fn next_token_at(revoked_until: Option<Timestamp>, now: Timestamp) -> Timestamp {
     let next = revoked_until.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
     next.map_or(now, |next| next.max(now))

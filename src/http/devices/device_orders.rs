@@ -1,5 +1,5 @@
-//! Orders to a connected device: users let it show, say or do something, at whichever instance it
-//! is connected. Not for the execution of orders.
+//! Orders to a connected device, at whichever instance it is connected: show, say or do something.
+//! Not for the execution of orders.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,19 +29,18 @@ use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::json as json_body;
 use crate::http::{AccessControl, DeviceEndpoint};
 
-/// Time between two looks at what other instances have revoked.
+/// Polling interval for revocations by other instances.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
-/// Longest difference between the clocks of instances.
+/// Maximum difference between the clocks of instances.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
-/// Age by which a connection must be younger than a revocation to be spared.
+/// Time by which a connection must be newer than a revocation to stay open.
 const SPARED: SignedDuration = SignedDuration::from_secs(1);
-/// Longest text of an alert, in characters; displays are small.
+/// Maximum length of an alert's texts, in characters; displays are small.
 const MAX_ALERT_CHARS: usize = 500;
-/// Longest text to speak at once, in characters.
+/// Maximum length of a text to speak, in characters.
 const MAX_SAY_CHARS: usize = 2_000;
 
-/// Sends an order to a connected device: show, say or do something (`POST
-/// /api/devices/{id}/{order}`).
+/// Sends an order to a connected device: `alert`, `say`, `custom`, `reboot` or `close`.
 #[utoipa::path(post, path = "/api/devices/{id}/{order}", tag = "devices", params(("id" = String, Path,), ("order" = String, Path, description = "alert, say, reboot, custom or close")),
     request_body = Option<OrderFields>,
     responses((status = 202, body = Done), Faults))]
@@ -64,13 +63,13 @@ pub(crate) async fn order(
     }
 }
 
-/// Internal order that disconnects a device whose tokens were revoked; not available over the API.
+/// Internal order that disconnects a device after its tokens were revoked; not available over the API.
 const FORGET: &str = " forget";
 
-/// Internal order that has a device tell its status; not available as an order over the API.
+/// Internal order that requests a device's status; not available over the API.
 pub(crate) const STATUS: &str = " status";
 
-/// Order as requested: name and parameters.
+/// Requested order: its name and parameters.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
@@ -88,7 +87,7 @@ impl Wanted {
     }
 }
 
-/// Disconnects a device whose tokens were revoked, if it is connected.
+/// Disconnects a device after its tokens were revoked, if it is connected.
 pub(crate) async fn revoked(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
@@ -97,23 +96,23 @@ pub(crate) async fn revoked(
     passed_on(cluster, device_endpoint, id, Wanted { name: FORGET.into(), body: Map::new() }).await
 }
 
-/// Ends the connections of devices of this instance whose tokens another instance has revoked, also while the instances do
-/// not reach each other. Never returns.
+/// Ends the connections of this instance's devices whose tokens another instance has revoked, even
+/// if the instances cannot reach each other. Never returns.
 pub async fn follow_revocations(store: Arc<dyn DeviceStore>, device_registry: DeviceRegistry) {
     let mut ticks = tokio::time::interval(FOLLOW_EVERY);
     let mut seen = Timestamp::now();
     let mut done = HashSet::new();
     loop {
         ticks.tick().await;
-        // The clocks of the instances differ a little.
+        // The clocks of the instances differ slightly.
         let after = seen.saturating_sub(CLOCKS_DIFFER).unwrap_or(Timestamp::MIN);
         let Ok(revoked) = store.revoked_after(after).await else { continue };
         done.retain(|(_, until)| *until > after);
         for (id, until) in revoked {
-            // A clock that is ahead must not hide what comes next.
+            // A clock that is ahead must not hide later revocations.
             seen = seen.max(until.min(Timestamp::now()));
             if done.insert((id.clone(), until)) {
-                // A needless reconnection is harmless; a connection that is missed stays.
+                // A needless reconnection is harmless; a missed connection would stay open.
                 let age = Timestamp::now().duration_since(until).saturating_sub(SPARED);
                 device_registry.revoke_older(&id, Duration::try_from(age).unwrap_or_default());
             }
@@ -121,7 +120,7 @@ pub async fn follow_revocations(store: Arc<dyn DeviceStore>, device_registry: De
     }
 }
 
-/// Sends an order to a device of this instance, or to the instance that has the device.
+/// Sends an order to a device of this instance, or to the instance to which the device is connected.
 async fn passed_on(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
@@ -135,7 +134,7 @@ async fn passed_on(
     }
 }
 
-/// Returns a handler for orders that other instances send to devices of this instance.
+/// Returns a handler for orders from other instances to devices of this instance.
 pub fn order_handler(device_registry: DeviceRegistry) -> OrderHandler {
     Arc::new(move |id, wanted| {
         let device_registry = device_registry.clone();
@@ -151,7 +150,7 @@ pub fn order_handler(device_registry: DeviceRegistry) -> OrderHandler {
     })
 }
 
-/// Returns the reason why a device that is not connected cannot be reached.
+/// Returns the refusal for a device that is not connected.
 pub(crate) async fn away(access: &AccessControl, id: &DeviceId) -> Refusal {
     match access.store.device(id).await {
         Ok(None) => no_such_device(),
@@ -170,7 +169,7 @@ enum OrderFields {
     Custom(Custom),
 }
 
-/// Parameters of `alert`; firmware ignores an alert that lacks any of the three.
+/// Parameters of `alert`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = AlertOrder)]
@@ -179,7 +178,7 @@ struct Alert {
     status: String,
     /// Text, 1 to 500 characters.
     message: String,
-    /// Face; `neutral` if left out.
+    /// Emotion to display; `neutral` if omitted.
     #[serde(default)]
     #[schema(value_type = Option<Emotion>)]
     emotion: Option<String>,
@@ -190,15 +189,16 @@ struct Alert {
 #[serde(deny_unknown_fields)]
 #[schema(as = SayOrder)]
 struct Say {
-    /// Words to speak, 1 to 2,000 characters.
+    /// Text to speak, 1 to 2,000 characters.
     text: String,
 }
 
-/// Parameter of `custom`; firmware accepts an object only.
+/// Parameters of `custom`.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CustomOrder)]
 struct Custom {
+    /// Object that is sent to the device unchanged.
     payload: Map<String, Value>,
 }
 

@@ -1,5 +1,4 @@
-//! REST API of devices: listing, binding, naming, forgetting, and provisioning of keys. Not for
-//! devices themselves.
+//! REST API of devices: listing, binding, naming, deleting, and provisioning of keys. Not for devices themselves.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -35,16 +34,16 @@ use crate::usage::DailyUsage;
 
 /// Default page size.
 const PAGE: u32 = 100;
-/// Largest page size.
+/// Maximum page size.
 const MAX_PAGE: u32 = 1_000;
-/// Longest name of a device, in characters.
+/// Maximum length of a device's name, in characters.
 const MAX_NAME_CHARS: usize = 64;
-/// Maximum number of wrong codes within [`GUESSES_FOR`]; then all codes are refused.
+/// Maximum number of wrong codes within [`GUESSES_FOR`]; further codes are refused.
 const MAX_GUESSES: u32 = 10;
 /// Period in which wrong codes are counted.
 const GUESSES_FOR: Duration = Duration::from_secs(60);
 
-/// Counter of wrong codes. It prevents guessing: of a million codes, at most 5,000 are valid.
+/// Counter of wrong codes, which prevents guessing: of a million codes, at most 5,000 are valid.
 #[derive(Debug)]
 pub(crate) struct Guesses(Mutex<(Instant, u32)>);
 
@@ -53,7 +52,7 @@ impl Guesses {
         Self(Mutex::new((Instant::now(), 0)))
     }
 
-    /// Returns true if one more code may be checked.
+    /// Returns true if another code may be checked.
     fn may_try(&self, now: Instant) -> bool {
         let mut wrong = self.0.lock().expect("nothing panics while it counts");
         if now.saturating_duration_since(wrong.0) >= GUESSES_FOR {
@@ -68,31 +67,42 @@ impl Guesses {
     }
 }
 
-/// Device as shown to users.
+/// Device.
 #[derive(Serialize, ToSchema)]
 struct DeviceShown {
+    /// Device id, in lower case.
     device_id: String,
+    /// Name; empty for none.
     name: String,
+    /// Board type, as reported by the firmware; empty if unknown.
     board: String,
+    /// Chip model, as reported by the firmware; empty if unknown.
     chip: String,
+    /// Serial number; empty if unknown, and for guests.
     serial_number: String,
+    /// Firmware version at the last boot; empty if unknown.
     firmware_version: String,
-    /// Time in RFC 3339; null for a device that connected without ever asking for its settings.
+    /// Time of the first contact, RFC 3339; null for a device that connected without ever requesting its settings.
     #[schema(required)]
     first_seen: Option<String>,
+    /// Time of the last contact, RFC 3339; null like `first_seen`.
     #[schema(required)]
     last_seen: Option<String>,
+    /// True if the device is bound to its client.
     bound: bool,
-    /// True if it counts as bound outside the private networks because it was stored before that was asked: confirm
-    /// it with `bound`, or delete it.
+    /// True if the device counts as bound outside the private networks only because it was stored
+    /// before binding was required: confirm it with `bound`, or delete it.
     needs_review: bool,
+    /// Agent whose tool clients the device uses.
     agent: String,
+    /// Instructions for the model; empty for none, and for guests.
     system_prompt: String,
-    /// Id of its role; null for none.
+    /// Id of the device's role; null for none.
     #[schema(required)]
     role: Option<String>,
+    /// True if the device is connected to any instance.
     connected: bool,
-    /// Session id of the connection, if there is one.
+    /// Session id of the connection; null for none, and for guests.
     #[schema(required)]
     session_id: Option<String>,
 }
@@ -118,7 +128,7 @@ impl DeviceShown {
         }
     }
 
-    /// Leaves out what a guest need not know.
+    /// Removes the fields that are hidden from guests.
     fn to(self, operator: &Operator) -> Self {
         let is_guest = operator.0.as_ref().is_some_and(|who| who.right == Right::Guest);
         if !is_guest {
@@ -129,7 +139,7 @@ impl DeviceShown {
         Self { system_prompt, serial_number, session_id: None, ..self }
     }
 
-    /// Renders a connected device that the store does not have.
+    /// Represents a connected device that is not in the store.
     fn stranger(device_id: &str, session_id: &SessionId) -> Self {
         Self {
             device_id: device_id.to_owned(),
@@ -154,9 +164,9 @@ impl DeviceShown {
 /// Page of devices.
 #[derive(Serialize, ToSchema)]
 struct DevicesShown {
-    /// In the order of their ids.
+    /// Devices, sorted by id.
     devices: Vec<DeviceShown>,
-    /// Value of `after` for the next page; null if there is none.
+    /// Value of `after` for the next page; null on the last page.
     #[schema(required)]
     next: Option<String>,
 }
@@ -181,7 +191,7 @@ pub(crate) fn id_of(path: &str) -> DeviceId {
     DeviceId::new(path.to_lowercase())
 }
 
-/// Lists devices in the order of their ids (`GET /api/devices?limit=&after=`).
+/// Lists devices, sorted by id; `limit` is 1 to 1,000, and 100 if omitted.
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
     responses((status = 200, body = DevicesShown), Faults))]
 pub(crate) async fn list(
@@ -193,7 +203,7 @@ pub(crate) async fn list(
 ) -> RouteResult {
     let limit = params::number(&request, "limit", 1..=MAX_PAGE, Fault::BadRequest)?;
     let limit = limit.unwrap_or(PAGE);
-    // A blank cursor means: from the beginning.
+    // A blank cursor means: from the start.
     let after = query(&request, "after").unwrap_or_default().to_lowercase();
     let page = access.store.devices(&after, limit).await.map_err(|e| store_failed(&e))?;
     let mut here = connected(&cluster, device_endpoint.pipeline.device_registry()).await;
@@ -202,7 +212,7 @@ pub(crate) async fn list(
         let connected = here.remove(device.device_id.as_str());
         shown.push(DeviceShown::stored(device, connected.as_ref()));
     }
-    // Devices that only the registry has are added, within the range of this page.
+    // Adds devices that are only in the registry, within the range of this page.
     let last = shown.last().map(|d| d.device_id.clone()).filter(|_| page.more);
     let within = |id: &str| id > after.as_str() && last.as_deref().is_none_or(|last| id < last);
     let strangers = here.iter().filter(|(id, _)| within(id));
@@ -240,15 +250,17 @@ pub(crate) async fn get(
     Ok(HttpResponse::Ok().json(shown.to(&operator)))
 }
 
-/// Body of the request to bind a device.
+/// Request to bind a device.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bind {
+    /// Code of the device; characters other than digits are ignored.
     code: String,
+    /// Name for the device, 1 to 64 characters.
     name: Option<String>,
 }
 
-/// Binds the device that waits with this code (`POST /api/devices/bind`).
+/// Binds the device that is pending with this code.
 #[utoipa::path(post, path = "/api/devices/bind", tag = "devices",
     request_body = Bind,
     responses((status = 200, body = DeviceShown), Faults))]
@@ -270,9 +282,9 @@ pub(crate) async fn bind(
         return Err(refusal(Fault::NotFound, "no device waits with this code"));
     };
     tracing::info!(device = %device.device_id, "bound a device");
-    // A connection under this id belongs to the client that had it before.
+    // A connection under this id belongs to the previous client.
     disconnect(&cluster, &device_endpoint, &device.device_id).await?;
-    // The device's own connection only tells it to be bound: it connects again, and is served.
+    // The device's own connection only plays its code: closed, the device reconnects as bound.
     disconnect(&cluster, &device_endpoint, &unbound(&device.device_id)).await?;
     Ok(HttpResponse::Ok().json(DeviceShown::stored(device, None)))
 }
@@ -289,18 +301,20 @@ pub(crate) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<Strin
     text.ok_or_else(|| refusal(Fault::BadRequest, about))
 }
 
-/// Body of the request to change a device; at least one field is required.
+/// Changes to a device; at least one field is required.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DeviceChange)]
 struct Change {
+    /// Name, 1 to 64 characters.
     name: Option<String>,
-    /// True to bind it without its code.
+    /// `true` to bind the device without its code; `false` is refused.
     bound: Option<bool>,
+    /// Agent whose tool clients the device uses, 1 to 64 bytes.
     agent: Option<String>,
-    /// Instructions to the model; an empty text or null removes them.
+    /// Instructions for the model, at most 8,000 characters; an empty text or null removes them.
     system_prompt: Option<String>,
-    /// Id of its role; null for none.
+    /// Id of the device's role; null for none.
     #[schema(value_type = Option<String>)]
     role: Option<Value>,
 }
@@ -317,8 +331,7 @@ impl Change {
     }
 }
 
-/// Changes a device: its name, its binding, the agent whose tool clients it uses, its instructions to
-/// the model, or its role (`PATCH /api/devices/{id}`).
+/// Changes the name, binding, agent, instructions or role of a device.
 #[utoipa::path(patch, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     request_body = Change,
     responses((status = 200, body = DeviceShown), Faults))]
@@ -370,21 +383,21 @@ pub(crate) async fn change(
     Ok(HttpResponse::Ok().json(DeviceShown::stored(device, here.as_ref())))
 }
 
-/// Binds a device to the client that it belongs to, without its code.
+/// Binds a device to its client, without its code.
 async fn confirm(access: &AccessControl, id: &DeviceId) -> Result<(), Refusal> {
     let known = access.store.device(id).await.map_err(|e| store_failed(&e))?;
     let client = known.ok_or_else(no_such_device)?.client_id;
     if client.expose().is_empty() {
-        let about = "it is not known whose this id is: enter the device's code, or make it a token";
+        let about = "the owner of this id is unknown: enter the device's code, or create a token";
         return Err(refusal(Fault::Conflict, about));
     }
     let bound = access.store.confirm(id, &client, Timestamp::now()).await;
     bound.map_err(|e| store_failed(&e))?.map(|_| ()).ok_or_else(|| {
-        refusal(Fault::Conflict, "the device has just got another client: try again")
+        refusal(Fault::Conflict, "another client just claimed the device: try again")
     })
 }
 
-/// Validates the name of an agent; a token must be able to contain it.
+/// Validates an agent's name, which must fit into a token.
 pub(crate) fn agent_of(text: &str) -> Result<String, Refusal> {
     let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
     let agent = text_of(text, MAX_AGENT_BYTES, &about)?;
@@ -402,7 +415,7 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
     Ok(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())
 }
 
-/// Deletes a device with what is kept of its conversations, and ends its connection (`DELETE /api/devices/{id}`).
+/// Deletes a device and its history, and ends its connection.
 #[utoipa::path(delete, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn forget(
@@ -421,9 +434,9 @@ pub(crate) async fn forget(
         api.registry.forget(&id);
         tracing::info!(device = %id, "deleted a device");
     }
-    // Also one that has no row, because the store failed or devices need no token.
+    // Also for a device without a row, because the store failed or devices need no token.
     disconnect(&cluster, &device_endpoint, &id).await?;
-    // Also of one that is not known: the store may have failed here before.
+    // Also for an unknown device: an earlier request may have failed at this point.
     let said = HistoryPart::Client(id.to_string());
     let turns = history.delete(&said).await.map_err(|e| store_failed(&e))?;
     usage.forget(&id).await.map_err(|e| store_failed(&e))?;
@@ -433,7 +446,7 @@ pub(crate) async fn forget(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Ends the connection of a device whose tokens were revoked, at whichever instance it is.
+/// Ends the connection of a device whose tokens were revoked, at whichever instance it is connected.
 pub(crate) async fn disconnect(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
@@ -445,15 +458,15 @@ pub(crate) async fn disconnect(
     Ok(())
 }
 
-/// Body of the request to provision a key.
+/// Request to provision a key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Provision {
+    /// Key, 64 hexadecimal digits.
     key: String,
 }
 
-/// Stores the key that is burned into the device with this serial number (`PUT
-/// /api/provisioning/{serial_number}`).
+/// Stores the key that is burned into the device with this serial number.
 #[utoipa::path(put, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
     request_body = Provision,
     responses((status = 204), Faults))]
@@ -473,7 +486,7 @@ pub(crate) async fn provision(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Deletes the key (`DELETE /api/provisioning/{serial_number}`).
+/// Deletes the key of this serial number.
 #[utoipa::path(delete, path = "/api/provisioning/{serial_number}", tag = "devices", params(("serial_number" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn unprovision(
@@ -482,7 +495,7 @@ pub(crate) async fn unprovision(
     access: web::Data<AccessControl>,
 ) -> RouteResult {
     if !access.store.unprovision(&serial_number).await.map_err(|e| store_failed(&e))? {
-        return Err(refusal(Fault::NotFound, "no key of this serial number"));
+        return Err(refusal(Fault::NotFound, "there is no key for this serial number"));
     }
     Ok(HttpResponse::NoContent().finish())
 }

@@ -1,5 +1,6 @@
-//! What a connected device tells of its battery and its network when it is asked: by a tool that firmware has
-//! (`self.get_device_status`), at whichever instance the device is connected. Not for calls of its tools by models.
+//! Battery and network status of a connected device, requested with a tool of its firmware
+//! (`self.get_device_status`), at whichever instance the device is connected. Not for calls of its
+//! tools by models.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,35 +22,35 @@ use crate::http::extract::Operator;
 use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::{AccessControl, DeviceEndpoint};
 
-/// Name of firmware's tool.
+/// Name of the firmware's tool.
 const TOOL: &str = "self.get_device_status";
-/// Longest wait for the device: below that for another instance.
+/// Maximum wait for the device; shorter than that for another instance.
 const WITHIN: Duration = Duration::from_millis(2_500);
-/// Longest word that is shown.
+/// Maximum length of a returned word, in characters.
 const MAX_WORD_CHARS: usize = 64;
 
-/// What a device has answered; instances tell it each other.
+/// Reply of a device; also the reply between instances.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StatusReply {
-    /// Its status.
+    /// Status of the device.
     Status(Map<String, Value>),
-    /// It has no such tool.
+    /// The device has no such tool.
     NoTool,
-    /// It did not answer, or with something else.
+    /// The device did not reply, or replied with something else.
     Failed(String),
 }
 
-/// What a device tells of itself.
+/// Status of a device.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub(crate) struct DeviceStatus {
-    /// Its battery, if it tells of one.
+    /// Battery; null if not reported.
     #[schema(required)]
     battery: Option<Battery>,
-    /// Its network, if it tells of one.
+    /// Network; null if not reported.
     #[schema(required)]
     network: Option<Network>,
-    /// All that it has told, as it is.
+    /// Complete status, as reported by the device.
     #[schema(value_type = Object)]
     told: Map<String, Value>,
 }
@@ -57,10 +58,10 @@ pub(crate) struct DeviceStatus {
 /// Battery of a device.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 struct Battery {
-    /// Charge, in percent.
+    /// Charge, 0 to 100 percent.
     #[schema(maximum = 100)]
     level: u8,
-    /// True while it is charged, if the device tells.
+    /// True while the battery is being charged; null if not reported.
     #[schema(required)]
     charging: Option<bool>,
 }
@@ -68,14 +69,14 @@ struct Battery {
 /// Network of a device.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 struct Network {
-    /// `wifi`, `cellular` or another word of the device.
+    /// `wifi`, `cellular` or another word of the device; null if not reported.
     #[serde(rename = "type")]
     #[schema(required)]
     kind: Option<String>,
-    /// Name of the network.
+    /// Name of the network (SSID); null if not reported.
     #[schema(required)]
     ssid: Option<String>,
-    /// `strong`, `medium`, `weak` or another word of the device.
+    /// `strong`, `medium`, `weak` or another word of the device; null if not reported.
     #[schema(required)]
     signal: Option<String>,
 }
@@ -101,7 +102,7 @@ impl From<Map<String, Value>> for DeviceStatus {
     }
 }
 
-/// Asks a connected device for its battery and its network (`GET /api/devices/{id}/status`). 404 if it has no tool
+/// Requests the battery and network status of a connected device; 404 if it has no tool
 /// `self.get_device_status`, 503 if it does not answer within 2.5 s.
 #[utoipa::path(get, path = "/api/devices/{id}/status", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = DeviceStatus), Faults))]
@@ -126,7 +127,7 @@ pub(crate) async fn status(
     }
 }
 
-/// Asks the device here, or at the instance that has it.
+/// Requests the status from a device of this instance, or from the instance to which it is connected.
 async fn told(
     cluster: &Cluster,
     device_endpoint: &DeviceEndpoint,
@@ -136,17 +137,17 @@ async fn told(
         Err(Unreachable::NotConnected) => {
             let wanted = Wanted { name: STATUS.into(), body: Map::new() };
             let answer = cluster.order(id, json!(wanted)).await?;
-            let other = |_| StatusReply::Failed("its instance has answered something else".into());
+            let other = |_| StatusReply::Failed("its instance returned an invalid answer".into());
             Ok(serde_json::from_value(answer).unwrap_or_else(other))
         }
         here => here,
     }
 }
 
-/// Asks a device of this instance.
+/// Requests the status from a device of this instance.
 ///
 /// # Errors
-/// It is not connected here.
+/// The device is not connected here.
 pub(crate) async fn ask(
     device_registry: &DeviceRegistry,
     id: &DeviceId,
@@ -172,7 +173,7 @@ async fn call(tools: Arc<dyn ToolSource>) -> StatusReply {
     let text: String = texts.collect();
     match serde_json::from_str(&text) {
         Ok(Value::Object(status)) if !output.failed => StatusReply::Status(status),
-        _ => StatusReply::Failed("the device has answered something else than its status".into()),
+        _ => StatusReply::Failed("the device returned something other than its status".into()),
     }
 }
 
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_tells_is_read_and_what_it_does_not_tell_is_left_open() {
+    fn reported_values_are_parsed_and_invalid_ones_are_omitted() {
         let told = status(json!({"battery": {"level": 88, "charging": false},
             "network": {"type": "wifi", "ssid": "home", "signal": "strong"}, "chip": {}}));
         assert_eq!(told.battery, Some(Battery { level: 88, charging: Some(false) }));

@@ -1,5 +1,4 @@
-//! REST API of the tool sources that are switched off for one device or one session. Not for the
-//! sources themselves.
+//! REST API of the tool sources that are disabled for one device or one session. Not for the sources themselves.
 
 use actix_web::{HttpResponse, web};
 use hearken_proto::fault::Fault;
@@ -17,14 +16,14 @@ use crate::http::tools::tools_api::ToolsApi;
 
 /// Path of a device's tools.
 pub(crate) const PATH: &str = "/api/devices/{id}/tools";
-/// Path of a running session's tools.
+/// Path of a session's tools.
 pub(crate) const OF_SESSION: &str = "/api/sessions/{id}/tools";
-/// Maximum number of sources switched off for a device or session.
+/// Maximum number of disabled sources per device or session.
 const MAX_OFF: usize = 64;
-/// Longest name of a source, in characters.
+/// Maximum length of a source's name, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
-/// Returns the tools of a device (`GET /api/devices/{id}/tools`).
+/// Returns the tool sources of a device, and which of them are disabled.
 #[utoipa::path(get, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = DeviceToolsShown), Faults))]
 pub(crate) async fn get(
@@ -38,15 +37,16 @@ pub(crate) async fn get(
     Ok(HttpResponse::Ok().json(DeviceToolsShown::from(api.registry.tools_of(&device))))
 }
 
-/// Body of the `PUT` requests.
+/// Tool sources to disable.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Off {
+    /// Names of the sources, at most 64; `endpoint` stands for all tool clients.
     off: Vec<String>,
 }
 
 impl Off {
-    /// Returns the names without duplicates. A name may be of a source that does not exist now.
+    /// Returns the names without duplicates. A source of this name need not exist.
     fn checked(self) -> Result<Vec<String>, Refusal> {
         let about = format!("`off` is a list of at most {MAX_OFF} names of sources");
         let wrong = || refusal(Fault::BadRequest, &about);
@@ -61,8 +61,7 @@ impl Off {
     }
 }
 
-/// Switches sources off for the device from its next turn on (`PUT /api/devices/{id}/tools` with
-/// `{"off": [..]}`, the names of the sources); `endpoint` stands for all tool clients.
+/// Sets the tool sources that are disabled for a device, from its next turn on.
 #[utoipa::path(put, path = "/api/devices/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     request_body = Off,
     responses((status = 200, body = DeviceToolsShown), Faults))]
@@ -82,8 +81,7 @@ fn no_such_session() -> Refusal {
     refusal(Fault::NotFound, "no session of this id is running")
 }
 
-/// Returns the tools of a session, by the `session_id` of the hello (`GET
-/// /api/sessions/{id}/tools`).
+/// Returns the tool sources of a running session, by the `session_id` of its hello.
 #[utoipa::path(get, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = SessionToolsShown), Faults))]
 pub(crate) async fn get_session(
@@ -96,8 +94,8 @@ pub(crate) async fn get_session(
     Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
 }
 
-/// Switches sources off for the session, from its next turn on and until it ends, in place of those
-/// of its device (`PUT /api/sessions/{id}/tools` with `{"off": [..]}`, the names of the sources).
+/// Sets the tool sources that are disabled for a session, from its next turn until its end, instead
+/// of those of its device.
 #[utoipa::path(put, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     request_body = Off,
     responses((status = 200, body = SessionToolsShown), Faults))]

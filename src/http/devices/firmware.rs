@@ -1,4 +1,4 @@
-//! Firmware images: selection of the newest one for a board, by firmware's own rules, and the
+//! Firmware images: selection of the newest one for a board, by the firmware's own rules, and the
 //! download. Not for access control: images are public.
 
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ const EXTENSION: &str = ".bin";
 /// (78/xiaozhi-esp32, `main/ota.cc`, `ParseVersion`). Returns `None` if it would throw and the
 /// device would restart.
 fn as_firmware_reads(version: &str) -> Option<Vec<i32>> {
-    // `getline` ignores an empty part behind a dot at the end.
+    // `getline` ignores an empty part after a trailing dot.
     let parts = version.strip_suffix('.').unwrap_or(version).split('.');
     parts
         .map(|part| {
@@ -31,19 +31,20 @@ fn as_firmware_reads(version: &str) -> Option<Vec<i32>> {
         .collect()
 }
 
-/// Returns true if firmware would not throw when it parses this version.
+/// Returns true if firmware can parse this version without throwing.
 pub(crate) fn is_readable(version: &str) -> bool {
     as_firmware_reads(version).is_some()
 }
 
-/// Compares versions by numbers from the left; of two with equal numbers the longer is greater
-/// (`main/ota.cc`, `IsNewVersionAvailable`). An unreadable version is less than any readable one.
+/// Compares versions by their numbers from the left; of two with equal numbers, the longer is
+/// greater (`main/ota.cc`, `IsNewVersionAvailable`). An unreadable version is less than any
+/// readable one.
 fn compare(a: &str, b: &str) -> Ordering {
     as_firmware_reads(a).cmp(&as_firmware_reads(b))
 }
 
 /// Parses board and version from an image's file name; `None` if one of them is invalid. Versions
-/// of our images are numbers and dots only.
+/// of images consist of numbers and dots only.
 fn parts_of(file: &str) -> Option<(&str, &str)> {
     let (board, version) = file.strip_suffix(EXTENSION)?.rsplit_once('_')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -54,7 +55,7 @@ fn parts_of(file: &str) -> Option<(&str, &str)> {
     fits.then_some((board, version))
 }
 
-/// Image that a device may load.
+/// Image for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     /// File name in the folder, safe for use in a URL.
@@ -63,8 +64,7 @@ pub(crate) struct Image {
     pub(crate) version: String,
 }
 
-/// Returns the newest image of this board among these files, if it is newer than the device's
-/// version.
+/// Returns the newest of these images for this board, if it is newer than the device's version.
 fn newest(files: impl Iterator<Item = String>, board: &str, has: &str) -> Option<Image> {
     let images = files.filter_map(|file| {
         let (of, version) = parts_of(&file)?;
@@ -76,8 +76,8 @@ fn newest(files: impl Iterator<Item = String>, board: &str, has: &str) -> Option
         .max_by(|a, b| compare(&a.version, &b.version))
 }
 
-/// Returns the newest image for a device. Reads the folder each time, to offer new files at once.
-/// `None` if there is no newer image, or the folder cannot be read.
+/// Returns the newest image for a device. Reads the folder each time, so that new files are offered
+/// at once. `None` if there is no newer image, or the folder cannot be read.
 pub(crate) async fn update_for(folder: &Path, board: &str, has: &str) -> Option<Image> {
     if folder.as_os_str().is_empty() || board.is_empty() {
         return None;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_image_of_the_board_is_offered_where_it_is_newer() {
+    fn the_newest_image_of_the_board_is_offered_if_it_is_newer() {
         let files = [
             "lamp_1.0.0.bin",
             "lamp_1.10.0.bin",
@@ -184,7 +184,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_offered_is_greater_and_readable(
+        fn offered_versions_are_greater_and_readable(
             own in proptest::collection::vec(0..40_i32, 1..5),
             files in proptest::collection::vec("[ab]_[0-9]{1,2}(\\.[0-9]{1,11}){0,3}\\.bin", 0..8),
         ) {

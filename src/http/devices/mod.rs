@@ -1,5 +1,5 @@
-//! Routes of devices, and of those who own them: the socket, the boot request, firmware, pictures; records, orders, status and tools of
-//! a device. Not for what a device says.
+//! Routes of devices and their owners: the socket, the boot request, firmware and pictures;
+//! records, orders, status and tools of a device. Not for conversations.
 
 pub(crate) mod device;
 pub(crate) mod device_identity;

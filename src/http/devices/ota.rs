@@ -1,9 +1,9 @@
 //! OTA responses to a booting device: the time, its firmware, the WebSocket address and token, or
-//! the code to be bound with. Not for storing devices, nor for the format of tokens.
+//! the code for binding it. Not for storing devices, nor for the format of tokens.
 //!
-//! Firmware treats anything except 200 with JSON as a failure and tries again, ten times, with
-//! growing waits (78/xiaozhi-esp32, `main/ota.cc`). For that reason there is no redirect, and
-//! optional parts are left out when they fail.
+//! Firmware treats any response except 200 with JSON as a failure and retries ten times, with
+//! growing waits (78/xiaozhi-esp32, `main/ota.cc`). For this reason there is no redirect, and
+//! optional parts are omitted when they fail.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use crate::http::fault::{Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::address_of;
 use crate::http::request_identity::{Caller, body, given, reached_at, tidy};
 
-/// Longest report of a device, in bytes; real ones have 2 to 4 KB.
+/// Maximum size of a device's report, in bytes; real ones have 2 to 4 KB.
 const MAX_REPORT_BYTES: usize = 64 * 1024;
-/// Longest text of a report that is stored, in characters.
+/// Maximum length of a stored text of a report, in characters.
 pub(crate) const MAX_REPORT_CHARS: usize = 64;
-/// Longest wait for the store when its result is not needed.
+/// Maximum wait for the store when its result is not needed.
 const NOTING: Duration = Duration::from_secs(1);
 /// Time for which firmware polls its binding before it shows a new code, in milliseconds;
 /// xiaozhi.me sends the same value.
 const ACTIVATION_TIMEOUT_MS: u32 = 30_000;
-/// Version of a device that reports none; firmware can parse it.
+/// Version for a device that reports none; firmware can parse it.
 const NO_VERSION: &str = "0.0.0";
 
 /// Rules of OTA responses, except access control.
@@ -46,7 +46,7 @@ const NO_VERSION: &str = "0.0.0";
 pub struct OtaRules {
     /// True if new devices must be bound with a code.
     pub(crate) binding: bool,
-    /// What a device from outside needs.
+    /// Requirement for devices from outside.
     pub(crate) admit: DeviceAdmission,
     pub(crate) code_lifetime: Duration,
     timezone: TimeZone,
@@ -94,7 +94,7 @@ impl OtaRules {
         })
     }
 
-    /// Returns the rules with this rule for devices from outside.
+    /// Returns the rules with this requirement for devices from outside.
     #[must_use]
     pub fn admitting(self, admit: DeviceAdmission) -> Self {
         Self { admit, ..self }
@@ -118,7 +118,7 @@ impl OtaRules {
     }
 }
 
-/// Reads a device's report: from its body, else from its headers.
+/// Reads a device's report from its body, else from its headers.
 pub(crate) fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
     // A body that is not JSON is ignored; the headers are enough.
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -141,7 +141,7 @@ pub(crate) fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> Dev
     }
 }
 
-/// Answers a booting device (`POST` and `GET /xiaozhi/ota/`), and with `GET` a person who opens the address in a browser.
+/// Answers a booting device (`POST` and `GET /xiaozhi/ota/`), or a user who opens the address in a browser (`GET`).
 pub(crate) async fn check(
     request: HttpRequest,
     payload: web::Payload,
@@ -150,7 +150,7 @@ pub(crate) async fn check(
     let reached = reached_at(&request, access.ota.trust_proxy)?;
     if request.method() == Method::GET && given(&request, "device-id").is_none() {
         let address = access.ota.websocket_at(&reached);
-        let about = format!("Boards whose OTA address this is connect to {address}\n");
+        let about = format!("Boards with this OTA address connect to {address}\n");
         return Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).body(about));
     }
     let caller = Caller::from_request(&request)?;
@@ -158,7 +158,8 @@ pub(crate) async fn check(
     access.auth.allows(&caller.device_id)?;
     let report = report(&request, &caller, &body);
     let now = Timestamp::now();
-    // A page of another site can have a browser send ids in an address, and no headers: nothing is stored for them.
+    // A page of another site can make a browser send ids in an address, but not in headers: nothing
+    // is stored for them.
     let boot = if !request.headers().contains_key("device-id") {
         Boot::Unknown
     } else if access.admission_rule(&request) != AdmissionRule::Open
@@ -177,7 +178,7 @@ pub(crate) async fn check(
         Boot::Admitted(token) => (Some(token), None),
         Boot::Waiting(activation) => (Some(String::new()), Some(activation)),
         Boot::Refused => (Some(String::new()), None),
-        // Firmware keeps what an answer does not name.
+        // Firmware retains its current value of anything that an answer omits.
         Boot::Unknown => (None, None),
     };
     if let Some(token) = token {
@@ -198,8 +199,9 @@ pub(crate) async fn check(
     Ok(HttpResponse::Ok().json(answer))
 }
 
-/// Records the device's contact. Errors of the store are only logged: the device works without it. A
-/// store that is slow gets the time of any other call of it, and the device does not wait for that.
+/// Records the device's contact. Store errors are only logged: the device works without the store.
+/// If the store is slow, the recording continues in the background, and the device does not wait
+/// for it.
 async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
     let store = Arc::clone(&access.store);
     let report = report.clone();
@@ -214,8 +216,7 @@ async fn note(access: &AccessControl, report: &DeviceReport, now: Timestamp) {
 }
 
 /// Returns the newest image, or else the device's own version without an address. Returns `None`
-/// for a version that firmware itself fails to parse, which would restart the device again and
-/// again.
+/// for a version that firmware itself cannot parse, which would make the device restart repeatedly.
 async fn firmware_for(
     access: &AccessControl,
     report: &DeviceReport,
@@ -240,7 +241,7 @@ async fn firmware_for(
     })
 }
 
-/// Proof of identity by a device with a burned-in key; a device without a key sends `{}`.
+/// Proof of identity of a device with a burned-in key; a device without a key sends `{}`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Proof {
@@ -250,8 +251,7 @@ struct Proof {
     hmac: String,
 }
 
-/// Polls the activation (`POST /xiaozhi/ota/activate`): 200 if the device is bound, 202 while it
-/// waits.
+/// Polls the activation (`POST /xiaozhi/ota/activate`): 200 if the device is bound, 202 while it is pending.
 pub(crate) async fn activate(
     request: HttpRequest,
     payload: web::Payload,
@@ -271,7 +271,10 @@ pub(crate) async fn activate(
     }
     let device = access.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?;
     let Some(device) = device else {
-        return Err(refusal(Fault::NotFound, "no such device: it asks /xiaozhi/ota/ first"));
+        return Err(refusal(
+            Fault::NotFound,
+            "no such device: it must request /xiaozhi/ota/ first",
+        ));
     };
     let may_talk = rule.admits(&device, &caller);
     if may_talk && rule != AdmissionRule::Code {
@@ -284,10 +287,9 @@ pub(crate) async fn activate(
     Ok(HttpResponse::Accepted().json(json!({"message": "waiting to be bound"})))
 }
 
-/// Returns true if the device answered the challenge with the key that we have for its serial
-/// number. A device without a serial number, or whose key is unknown, has nothing to prove: the
-/// user who enters its code vouches for it. Returns false if it answered another challenge than the
-/// last.
+/// Returns true if the device answered the challenge with the key stored for its serial number. A
+/// device without a serial number or a stored key has nothing to prove: the user who enters its
+/// code vouches for it. Returns false if it answered a challenge other than the latest.
 async fn proves_itself(
     access: &AccessControl,
     caller: &Caller,
@@ -309,7 +311,7 @@ async fn proves_itself(
     let now = Timestamp::now();
     let waiting = access.store.waiting(&caller.device_id, &caller.client_id, now);
     let Some(waiting) = waiting.await.map_err(failed)? else {
-        // Bound long ago: it was verified then, and at its next boot it gets a token without this.
+        // Bound earlier: it was verified then, and gets a token at its next boot without this.
         return Ok(false);
     };
     if proof.challenge != waiting.challenge {
@@ -318,7 +320,7 @@ async fn proves_itself(
     let right = serial_number == proof.serial_number
         && answers_challenge(&key, &waiting.challenge, &proof.hmac);
     if !right {
-        return Err(refusal(Fault::Forbidden, "the hmac is not of this serial number's key"));
+        return Err(refusal(Fault::Forbidden, "the hmac does not match this serial number's key"));
     }
     Ok(true)
 }

@@ -1,6 +1,6 @@
 //! Route to which devices' cameras upload pictures with a question (78/xiaozhi-esp32,
 //! `main/boards/common/esp32_camera.cc`): multipart, the field `question` and then `file`. The
-//! response's body is passed to the conversation's model unchanged. Not for describing pictures.
+//! conversation's model gets the response's body unchanged. Not for describing pictures.
 
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ use crate::http::tools::tools_api::ToolsApi;
 
 /// Path of the route.
 pub const PATH: &str = "/vision/explain";
-/// Longest request, in bytes.
+/// Maximum size of a request, in bytes.
 const MAX_BYTES: usize = 10 << 20;
-/// Longest question, in bytes.
+/// Maximum length of a question, in bytes.
 pub(crate) const MAX_QUESTION_BYTES: u64 = 4 << 10;
-/// Longest wait for the upload of a picture.
+/// Maximum time for the upload of a picture.
 const BODY_WITHIN: Duration = Duration::from_secs(20);
-/// Question that is used if the device sends none.
+/// Question for a device that sends none.
 const NO_QUESTION: &str = "What is in this picture?";
 
 /// Answers a question about a picture (`POST /vision/explain`).
 ///
-/// Errors behind a valid request are reported with status 200: with any other status, firmware
-/// tells the model nothing except "failed".
+/// Errors after a valid request are reported with status 200: with any other status, firmware
+/// passes only "failed" to the model.
 pub(crate) async fn explain(
     request: HttpRequest,
     payload: web::Payload,
@@ -72,9 +72,9 @@ pub(crate) struct Picture {
 async fn read(payload: web::Payload) -> Result<Bytes, Refusal> {
     let reading = payload.to_bytes_limited(MAX_BYTES);
     match tokio::time::timeout(BODY_WITHIN, reading).await {
-        Err(_) => Err(refusal(Fault::Idle, "the picture did not come in time")),
+        Err(_) => Err(refusal(Fault::Idle, "the picture did not arrive in time")),
         Ok(Err(_)) => Err(refusal(Fault::TooLarge, "a picture has at most 10 MiB")),
-        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the picture breaks off")),
+        Ok(Ok(Err(_))) => Err(refusal(Fault::BadRequest, "the picture is incomplete")),
         Ok(Ok(Ok(bytes))) => Ok(bytes),
     }
 }
@@ -83,7 +83,7 @@ pub(crate) async fn parts(request: &HttpRequest, body: Bytes) -> Result<Picture,
     let wrong = |about: &str| refusal(Fault::BadRequest, about);
     let kind = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let boundary = multer::parse_boundary(kind.unwrap_or_default())
-        .map_err(|_| wrong("a picture comes as multipart/form-data"))?;
+        .map_err(|_| wrong("a picture must be sent as multipart/form-data"))?;
     let limits = SizeLimit::new().for_field("question", MAX_QUESTION_BYTES);
     let whole = stream::iter([Ok::<_, std::convert::Infallible>(body)]);
     let constraints = Constraints::new().size_limit(limits);

@@ -1,6 +1,6 @@
-//! Limits of an address: rates of requests, of boots and of WebSocket handshakes, and requests in
-//! progress. Not for guesses of secrets, which are counted where the secrets are checked, nor for the
-//! address of a client.
+//! Limits per address: rates of requests, of boots and of WebSocket handshakes, and requests in
+//! progress. Not for guesses of secrets, which are counted together with the check of the secret,
+//! nor for the address of a client.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::config::HttpConfig;
 use crate::http::peer::{Peer, address_of};
 use crate::http::request_identity::{session_of, shows};
 
-/// Factor between the limit of an address whose clients send a valid token and that of one client.
+/// Factor between the limit of one client and the limit of an address whose clients send a valid token.
 const CLIENTS_AN_ADDRESS: u32 = 10;
-/// Beginning of the paths of booting devices: the report, the activation and the images.
+/// Prefix of the paths of booting devices: the report, the activation and the images.
 const OTA_PATH: &str = "/xiaozhi/ota";
-/// Paths of which requests in progress are not counted: who watches the server must see it when it
-/// is busy, and their answers need nothing else of it.
+/// Paths whose requests in progress are not counted: monitoring must work while the server is busy,
+/// and these responses need no other resource.
 const UNCOUNTED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Paths of WebSockets, without a slash at their end, besides those of tools and chat sessions.
+/// Paths of WebSockets, without a trailing slash, besides those of tools and chat sessions.
 const SOCKETS: [&str; 3] = ["", "/xiaozhi/v1", "/mcp_endpoint/mcp"];
 
-/// Limits of one address. A client is its address: anybody can invent any number of session ids and
-/// tokens. Exempt, but from the rate of requests to `/api`, are programs on this machine and clients
-/// with a valid token.
+/// Limits of one address. Clients are identified by their address, because session ids and tokens
+/// can be invented. Programs on this machine and clients with a valid token are exempt, except from
+/// the rate of requests to `/api`.
 pub(super) struct Limits {
-    /// Requests to `/api`; `None` for no limit.
+    /// Rate of requests to `/api`; `None` for no limit.
     api: Option<ApiLimits>,
-    /// Requests of booting devices; `None` for no limit.
+    /// Rate of requests of booting devices; `None` for no limit.
     boots: Option<Arc<dyn RateLimit>>,
-    /// WebSocket handshakes; `None` for no limit.
+    /// Rate of WebSocket handshakes; `None` for no limit.
     upgrades: Option<Arc<dyn RateLimit>>,
     /// Requests in progress.
     requests: Slots,
@@ -43,19 +43,19 @@ pub(super) struct Limits {
     trust_proxy: bool,
 }
 
-/// Rate limits of `/api`. A client that sends a valid token, such as a backend with many users, is
-/// identified by its session. Its address then has a limit too, which is several times larger.
+/// Rate limits of `/api`. A client with a valid token, such as a backend with many users, is
+/// identified by its session. Its address then has a separate, several times larger limit.
 struct ApiLimits {
     client: Arc<dyn RateLimit>,
     address: Arc<dyn RateLimit>,
 }
 
-/// Refusal of a request.
+/// Reason of a refusal.
 #[derive(Debug)]
 pub(super) enum OverLimit {
-    /// Requests come too often; the time after which the next may come.
+    /// The rate limit is exceeded; contains the time until the next request is accepted.
     TooOften(Duration),
-    /// Too many requests of this address are in progress.
+    /// The address has too many requests in progress.
     TooManyAtOnce,
 }
 
@@ -84,7 +84,7 @@ impl Limits {
 
     /// Counts one request, unless its kind is exempt, and returns its slot among those in progress.
     pub(super) async fn admit(&self, request: &HttpRequest) -> Result<Option<Slot>, OverLimit> {
-        // As routes are found: with what is percent-encoded decoded.
+        // Percent-decoded, as for the selection of the route.
         let path = request.match_info().as_str();
         let trusted = self.is_trusted(request);
         let upgrade = is_handshake(request);
@@ -143,8 +143,8 @@ impl Limits {
     }
 }
 
-/// Returns true for the handshake of a WebSocket. The header alone makes none: any request can have
-/// it, and would go by the limits of handshakes, and by none of requests in progress.
+/// Returns true for the handshake of a WebSocket. The header `Upgrade` is not sufficient: any
+/// request may have it, and would then escape the limit of requests in progress.
 fn is_handshake(request: &HttpRequest) -> bool {
     let path = request.match_info().as_str();
     let opens_socket = SOCKETS.contains(&path.trim_end_matches('/'))
@@ -204,8 +204,8 @@ mod tests {
         assert_eq!(admitted, [2, 2, 10]);
     }
 
-    /// Sends 20 requests of each of three clients, all of the kind that is limited to 3: a stranger,
-    /// one with a valid token, and a program on this machine. Returns how many were admitted.
+    /// Sends 20 requests of a kind that is limited to 3, from each of three clients: an unknown
+    /// one, one with a valid token, and a program on this machine. Returns how many were admitted.
     async fn admitted(config: HttpConfig, path: &str, header: (&'static str, &str)) -> [usize; 3] {
         let limits = limits(&config);
         let mut admitted = [0; 3];
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stranger_has_limits_of_each_kind_and_who_is_trusted_has_none() {
+    async fn unknown_clients_have_limits_of_each_kind_and_trusted_ones_have_none() {
         let none = || HttpConfig {
             requests_per_minute: 0,
             boots_per_minute: 0,

@@ -1,9 +1,10 @@
-//! Which names are this server's, and pages of which origins may send requests. Both are checked
-//! before every route. Not for who sends a request.
+//! Names of this server, and origins whose pages may send requests. Both are checked before every
+//! route. Not for the identity of a client.
 //!
-//! A web page can make a browser send requests to any address, also into the visitor's own network.
-//! The browser names the page in `Origin`. A page whose own name is made to point at this server
-//! ("DNS rebinding") is of the same origin, so the name itself, in `Host`, must be one of ours.
+//! A web page can make a browser send requests to any address, including those of the visitor's own
+//! network. The browser names the page in `Origin`. A page whose own name is made to resolve to
+//! this server ("DNS rebinding") is of the same origin, so the name itself, in `Host`, must be one
+//! of this server's.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -13,24 +14,23 @@ use actix_web::http::header;
 use hearken_outbound::http::is_loopback;
 use url::Url;
 
-/// Domains of networks without a name in the public DNS, in which this machine may have its name
-/// (RFC 6762, RFC 8375).
+/// Domains of local networks, in which this machine may have its name (RFC 6762, RFC 8375).
 const LOCAL_DOMAINS: [&str; 6] = ["", ".local", ".lan", ".home", ".internal", ".home.arpa"];
-/// Stands for everything in a list of names or origins.
+/// Wildcard in a list of names or origins.
 const ANY: &str = "*";
 
 /// Names of this server, and the allowed origins.
 pub(super) struct OriginRules {
     /// Names in lower case, without a port.
     names: HashSet<String>,
-    /// Origins in lower case, without a slash at the end.
+    /// Origins in lower case, without a trailing slash.
     origins: Vec<String>,
 }
 
 /// Reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OriginError {
-    /// `Host` has a name that is not ours.
+    /// `Host` contains a name that is not this server's.
     #[error("`{0}` is not a known name of this server: add it to `http.host_names`")]
     Host(String),
     /// `Origin` is another site.
@@ -39,8 +39,8 @@ pub(super) enum OriginError {
 }
 
 impl OriginRules {
-    /// Creates the rules from configured names and origins. The host of an origin is a name of ours
-    /// too, as is this machine's.
+    /// Creates the rules from configured names and origins. The host of an origin is a name of this
+    /// server too, as is this machine's host name.
     pub(super) fn new(names: &[String], origins: &[String]) -> Self {
         let origins: Vec<String> =
             origins.iter().map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect();
@@ -60,7 +60,7 @@ impl OriginRules {
         &self.origins
     }
 
-    /// Checks `Host` and `Origin` of a request. Programs that are no browsers send no `Origin`.
+    /// Checks `Host` and `Origin` of a request. Programs other than browsers send no `Origin`.
     ///
     /// # Errors
     /// See [`OriginError`].
@@ -73,22 +73,22 @@ impl OriginRules {
         {
             return Err(OriginError::Host(own.chars().take(100).collect()));
         }
-        // Each request is checked, not only those that change something: a WebSocket is opened with GET. Decision 0044.
+        // Every request is checked, not only those with side effects: a WebSocket is opened with GET. Decision 0044.
         match text(header::ORIGIN) {
             Some(origin) if !self.lets_in(origin, own.as_deref()) => Err(OriginError::Origin),
             _ => Ok(()),
         }
     }
 
-    /// Returns true for a name of ours. A numeric address is no name that a stranger can give us.
+    /// Returns true for a name of this server, and for any numeric address, which cannot be rebound.
     fn is_ours(&self, host: &str) -> bool {
         is_address(host)
             || is_localhost(host)
             || [host, ANY].iter().any(|name| self.names.contains(*name))
     }
 
-    /// Returns true if pages of this origin may send requests to us under this name: pages of this
-    /// server, of this machine, and files.
+    /// Returns true if pages of this origin may send requests to this server under this name:
+    /// allowed origins, pages of this server and of this machine, and files.
     fn lets_in(&self, origin: &str, own: Option<&str>) -> bool {
         let listed = |known: &String| known == ANY || origin.eq_ignore_ascii_case(known);
         if self.origins.iter().any(listed) {
@@ -112,7 +112,7 @@ fn is_address(host: &str) -> bool {
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
-/// Returns a host in lower case, without its port, and without the dot that may end a name.
+/// Returns a host in lower case, without its port and without a trailing dot.
 fn bare(host: &str) -> String {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && is_whole(name) => name,
@@ -121,7 +121,7 @@ fn bare(host: &str) -> String {
     name.trim().trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Returns true if the text is a whole host: of an IPv6 address, the last colon may be its own.
+/// Returns true if the text is a complete host: in an IPv6 address, the last colon may be part of it.
 fn is_whole(name: &str) -> bool {
     !name.contains(':') || name.ends_with(']')
 }

@@ -1,5 +1,5 @@
 //! Runs requests with side effects to their end, even if their client disconnects. Not for chat
-//! messages, which decide by the effects they had.
+//! messages, which end by their effects so far.
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -12,8 +12,8 @@ use tracing::Instrument as _;
 
 use crate::http::fault::answer;
 
-/// Routes that end with their client, by rules of their own: a chat message is dropped as long as
-/// it had no effect, and the others have no effect before their end.
+/// Routes that end with their client: a chat message is dropped while it has had no effect, and the
+/// others have no effect before their end.
 const ENDING_WITH_CLIENT: [&str; 4] = [
     "/api/sessions/{id}/chat",
     "/api/agent/parse",
@@ -24,7 +24,7 @@ const ENDING_WITH_CLIENT: [&str; 4] = [
 /// Returns true if the request may have side effects.
 fn has_effects(request: &ServiceRequest) -> bool {
     let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-    // As routes are found: with what is percent-encoded decoded.
+    // Percent-decoded, as for the selection of the route.
     let pattern = request.resource_map().match_pattern(request.match_info().as_str());
     changes.contains(request.method())
         && pattern.is_some_and(|pattern| !ENDING_WITH_CLIENT.contains(&pattern.as_str()))
@@ -50,7 +50,7 @@ pub(super) async fn outliving(
     match actix_web::rt::spawn(work.in_current_span()).await {
         Ok(answered) => answered,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The task's thread ended because the server is stopping.
+        // The task's thread has ended because the server is stopping.
         Err(_) => Err(actix_web::error::ErrorServiceUnavailable("the server is stopping")),
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// Test server with these settings, in a thread of its own.
+/// Test server with these settings, in its own thread.
 struct Small {
     address: SocketAddr,
     handle: ServerHandle,
@@ -34,7 +34,7 @@ impl Small {
                 let server = HttpServer::new(move || {
                     behind(App::new(), Arc::clone(&state))
                         .route("/api/panic", web::to(panics))
-                        .route("/api/name/{it}", web::to(tells_its_name))
+                        .route("/api/name/{it}", web::to(returns_its_name))
                         .route("/healthz", web::to(HttpResponse::Ok))
                 });
                 let server = server.workers(1).disable_signals().bind("127.0.0.1:0").unwrap();
@@ -62,7 +62,7 @@ async fn panics() -> HttpResponse {
     panic!("as the test wants it")
 }
 
-async fn tells_its_name(request: HttpRequest) -> HttpResponse {
+async fn returns_its_name(request: HttpRequest) -> HttpResponse {
     HttpResponse::Ok().json(json!({
         "path": request.path(),
         "it": request.match_info().get("it"),
@@ -78,7 +78,7 @@ fn header<'a>(answer: &'a reqwest::Response, name: &str) -> &'a str {
 #[tokio::test]
 async fn a_panic_is_answered_and_the_connection_goes_on() {
     let server = Small::start(HttpConfig::default()).await;
-    // One connection; it must survive the panics.
+    // One connection, which must survive the panics.
     let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
     let mut ask = async |path: &str| {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -111,7 +111,7 @@ async fn a_panic_is_answered_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn a_request_has_a_name_its_own_where_that_is_sane() {
+async fn a_request_id_of_the_client_is_used_if_it_is_valid() {
     let server = Small::start(HttpConfig::default()).await;
     let client = Client::new();
     let answer = server.ask(&client, "/api/name/x").header("x-request-id", "a-1.b_2:c");
@@ -168,7 +168,7 @@ async fn a_client_that_asks_too_often_waits_and_others_do_not() {
         assert_eq!(handshake.status(), 404, "handshakes have a limit of their own");
         assert_eq!(ask("/api/name/x", ("upgrade", "websocket")).await.status(), 429);
     }
-    // New names alone do not help. With a valid token they do, as far as the address may go.
+    // New session ids alone do not raise the limit. With a valid token they do, up to the limit of the address.
     let mut admitted = [0, 0];
     for n in 0..40 {
         let name = n.to_string();
@@ -223,7 +223,7 @@ async fn pages_of_configured_sites_may_ask() {
 }
 
 #[tokio::test]
-async fn others_have_their_turn_between_thousands_of_requests_at_once_on_one_connection() {
+async fn a_connection_with_thousands_of_requests_does_not_block_others() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     const MANY: usize = 4_000;
     let server = Small::start(HttpConfig::default()).await;

@@ -9,11 +9,11 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Largest recorded duration, in milliseconds; longer ones are recorded as this.
+/// Maximum recorded duration, in milliseconds; longer ones are recorded as this.
 const MAX_MS: u64 = 600_000;
-/// Name for requests without a route.
+/// Route name of requests without a route.
 const NO_ROUTE: &str = "(none)";
-/// Name for all methods that a client invents.
+/// Method name of all unknown methods.
 const OTHER: &str = "other";
 
 /// Counts by method and route.
@@ -36,42 +36,50 @@ impl Route {
     }
 }
 
-/// Requests since the start of the server.
+/// Request statistics since the start of the server.
 #[derive(Serialize, ToSchema)]
 pub struct TrafficShown {
-    /// Fraction of requests that failed; 0 if there were none.
+    /// Fraction of requests that failed, 0 to 1; 0 if there were none.
     error_rate: f64,
-    /// Requests that failed, with a status from 500 on.
+    /// Number of requests that failed, with a status of 500 or above.
     errors: u64,
-    /// Requests that were refused, with a status from 400 to 499.
+    /// Number of requests that were refused, with a status from 400 to 499.
     refusals: u64,
-    /// All requests.
+    /// Number of all requests.
     requests: u64,
-    /// Requests by method and route.
+    /// Statistics by method and route.
     routes: Vec<RouteTraffic>,
+    /// Durations of all requests.
     took_ms: Took,
 }
 
-/// Requests of one route.
+/// Request statistics of one route.
 #[derive(Serialize, ToSchema)]
 struct RouteTraffic {
-    /// Numbers of requests by their status.
+    /// Numbers of requests, by status.
     by_status: BTreeMap<String, u64>,
     /// Method; empty for requests without a route.
     method: &'static str,
+    /// Number of requests.
     requests: u64,
     /// Pattern of its path; `(none)` for requests without a route.
     route: String,
+    /// Durations of the requests.
     took_ms: Took,
 }
 
 /// Durations, in milliseconds.
 #[derive(Serialize, ToSchema)]
 struct Took {
+    /// Maximum.
     max: u64,
+    /// Mean.
     mean: f64,
+    /// Median.
     p50: u64,
+    /// 90th percentile.
     p90: u64,
+    /// 99th percentile.
     p99: u64,
 }
 
@@ -89,12 +97,12 @@ impl From<&Histogram<u64>> for Took {
 
 impl Traffic {
     fn routes(&self) -> MutexGuard<'_, Routes> {
-        // After a panic during counting, a count is too low at worst.
+        // After a panic while counting, a count is at worst too low.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a finished request. The number of counts is bounded: route patterns are defined by
-    /// the server, and methods that no standard names count as one.
+    /// Counts a finished request. The number of entries is bounded: route patterns are defined by
+    /// the server, and unknown methods share one entry.
     pub(super) fn count(
         &self,
         method: &Method,
@@ -111,7 +119,7 @@ impl Traffic {
         counts.took.saturating_record(ms.clamp(1, MAX_MS));
     }
 
-    /// Returns everything: totals, and each route with its outcomes and durations.
+    /// Returns the totals, and each route with its outcomes and durations.
     pub fn shown(&self) -> TrafficShown {
         let routes = self.routes();
         let mut total = 0_u64;
@@ -146,7 +154,7 @@ impl Traffic {
     }
 }
 
-/// Returns the name of a method under which it is counted.
+/// Returns the name under which a method is counted.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! Routes of tools outside devices, of their servers and tokens, and of roles. Not for the tools themselves.
+//! Routes of tools outside devices, of tool servers and tokens, and of roles. Not for the tools themselves.
 
 pub(crate) mod role_bodies;
 pub(crate) mod roles;

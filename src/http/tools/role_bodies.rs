@@ -1,5 +1,5 @@
-//! Bodies about roles, as the description of the API tells them. Not for reading or building them: their fields are those of
-//! the settings of a role.
+//! Bodies of requests and responses about roles, for the API description only. They are read and
+//! built as the settings of a role, which have the same fields.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -14,94 +14,94 @@ pub(crate) struct RoleFields {
     system_prompt: String,
     /// Name of the model at the configured address.
     model: String,
-    /// 0 to 1.
+    /// Sampling temperature, 0 to 1; null for the configured one.
     #[schema(required)]
     temperature: Option<f64>,
-    /// Longest answer, in tokens.
+    /// Maximum length of an answer, in tokens; null for the configured one.
     #[schema(required)]
     max_tokens: Option<u32>,
     /// Name of the synthesiser's voice.
     voice: String,
-    /// Language of all answers; `null` follows the person.
+    /// Language of all answers, as a code; null to follow the user's language.
     #[schema(required)]
     language: Option<String>,
-    /// Names of sources of tools that it does not have.
+    /// Names of the disabled tool sources.
     tools_off: Vec<String>,
-    /// What voice does while an answer is played.
+    /// Effect of speech during an answer; null for the configured one.
     #[schema(required)]
     interruption: Option<words::InterruptionManner>,
-    /// False if each question stands alone.
+    /// False if each question is answered without earlier ones.
     memory: bool,
-    /// How much is kept of its conversations.
+    /// Content of conversations that is stored; null for the configured one.
     #[schema(required)]
     history: Option<words::Keep>,
-    /// Tokens that all who have it may use in a day, together.
+    /// Tokens per day for all conversations with this role together; null for no limit.
     #[schema(required)]
     daily_tokens: Option<u64>,
-    /// Seconds of speech that they may use in a day.
+    /// Seconds of speech per day, heard and spoken, for all of them together; null for no limit.
     #[schema(required)]
     daily_seconds: Option<u64>,
-    /// Cost that they may cause in a day.
+    /// Cost per day for all of them together, in the configured currency; null for no limit.
     #[schema(required)]
     daily_cost: Option<f64>,
 }
 
-/// Settings of a role, as clients send them; `null` stands for the configuration.
+/// Settings of a role in a request; `null` restores the configured value.
 #[derive(Deserialize, ToSchema)]
 #[allow(dead_code, reason = "describes the body for OpenAPI; its fields are those of the settings")]
 struct RoleWishes {
     /// Instructions for the model, at most 8,000 characters.
     system_prompt: Option<String>,
-    /// Name of the model at the configured address.
+    /// Name of the model at the configured address, at most 200 characters.
     model: Option<String>,
-    /// 0 to 1.
+    /// Sampling temperature, 0 to 1.
     temperature: Option<f64>,
-    /// Longest answer, in tokens.
+    /// Maximum length of an answer, in tokens, 1 to 100,000.
     max_tokens: Option<u32>,
-    /// Name of the synthesiser's voice.
+    /// Name of the synthesiser's voice, at most 200 characters.
     voice: Option<String>,
-    /// Language of all answers, one of `languages` in the list of roles; `null` follows the person.
+    /// Language of all answers, one of `languages` in the list of roles; null to follow the user's language.
     language: Option<String>,
-    /// Names of sources of tools that it does not have.
+    /// Names of the tool sources to disable, at most 100.
     tools_off: Option<Vec<String>>,
-    /// What voice does while an answer is played.
+    /// Effect of speech during an answer.
     #[schema(value_type = Option<words::InterruptionManner>)]
     interruption: Option<String>,
-    /// False if each question stands alone.
+    /// False to answer each question without earlier ones.
     memory: Option<bool>,
-    /// How much is kept of its conversations.
+    /// Content of conversations to store.
     #[schema(value_type = Option<words::Keep>)]
     history: Option<String>,
-    /// Tokens that all who have it may use in a day, together.
+    /// Tokens per day for all conversations with this role together; 0 allows none.
     daily_tokens: Option<u64>,
-    /// Seconds of speech that they may use in a day.
+    /// Seconds of speech per day, heard and spoken, for all of them together; 0 allows none.
     daily_seconds: Option<u64>,
-    /// Cost that they may cause in a day.
+    /// Cost per day for all of them together, in the configured currency; 0 to 1,000,000,000.
     daily_cost: Option<f64>,
 }
 
-/// Body of the request to add a role: its name, and what differs from the configuration.
+/// New role: its name, and the settings that differ from the configuration.
 #[derive(Deserialize, ToSchema)]
 #[allow(dead_code, reason = "describes the body for OpenAPI; its fields are those of the settings")]
 pub(crate) struct NewRole {
-    /// Name, 1 to 64 characters; no two roles have the same.
+    /// Name, 1 to 64 characters, unique among roles.
     name: String,
     #[serde(flatten)]
     settings: RoleWishes,
 }
 
-/// Body of the request to change a role; fields that are left out stay as they are.
+/// Changes to a role; omitted fields stay as they are.
 #[derive(Deserialize, ToSchema)]
 #[allow(dead_code, reason = "describes the body for OpenAPI; its fields are those of the settings")]
 pub(crate) struct RoleChange {
-    /// Name, 1 to 64 characters; no two roles have the same.
+    /// Name, 1 to 64 characters, unique among roles.
     #[schema(nullable = false)]
     name: Option<String>,
     #[serde(flatten)]
     settings: RoleWishes,
 }
 
-/// Body of the request to try a role: words of a person, and what differs from the configuration.
+/// Request to try a role: the words of a user, and the settings that differ from the configuration.
 #[derive(Deserialize, ToSchema)]
 #[allow(dead_code, reason = "describes the body for OpenAPI; its fields are those of the settings")]
 pub(crate) struct RoleTrial {

@@ -1,5 +1,5 @@
-//! REST API of roles: listing, adding, changing, going back, trying and deleting. Not for what a role does, nor for giving it to
-//! devices and people.
+//! REST API of roles: listing, adding, changing, restoring, trying and deleting. Not for the
+//! effects of a role, nor for assigning it to devices and people.
 
 use actix_web::{HttpResponse, web};
 use hearken_ports::role::{ReplyLanguage, RoleSettings};
@@ -20,21 +20,21 @@ use crate::http::tools::role_bodies::{NewRole, RoleChange, RoleFields, RoleTrial
 
 /// Path of one role.
 pub(crate) const ONE: &str = "/api/roles/{id}";
-/// Longest name of a role, in characters.
+/// Maximum length of a role's name, in characters.
 const MAX_NAME_CHARS: usize = 64;
-/// Longest words of a trial, in characters.
+/// Maximum length of the words of a trial, in characters.
 const MAX_WORDS: usize = 4_000;
 
-/// A role. Empty texts and `null` stand for the configuration.
+/// Role. Empty texts and `null` stand for the configuration.
 #[derive(Serialize, ToSchema)]
 struct RoleShown {
     /// Id, which never changes.
     id: String,
-    /// Name, which no other role has.
+    /// Name, unique among roles.
     name: String,
     /// Number of the version, from 1.
     version: i64,
-    /// When this version was made, RFC 3339.
+    /// Creation time of this version, RFC 3339.
     updated: String,
     #[serde(flatten)]
     #[schema(value_type = RoleFields)]
@@ -44,25 +44,27 @@ struct RoleShown {
 /// All roles.
 #[derive(Serialize, ToSchema)]
 struct Roles {
-    /// By name.
+    /// Roles, sorted by name.
     roles: Vec<RoleShown>,
-    /// Languages that a role can have.
+    /// Codes of the languages that a role can have.
     languages: Vec<&'static str>,
 }
 
 /// Versions of a role.
 #[derive(Serialize, ToSchema)]
 struct Versions {
-    /// Newest first.
+    /// Versions, newest first.
     versions: Vec<VersionShown>,
 }
 
-/// A version of a role.
+/// Version of a role.
 #[derive(Serialize, ToSchema)]
 struct VersionShown {
+    /// Number of the version, from 1.
     version: i64,
-    /// When it was made, RFC 3339.
+    /// Creation time of the version, RFC 3339.
     at: String,
+    /// The role in this version.
     role: RoleShown,
 }
 
@@ -73,7 +75,7 @@ impl From<Role> for RoleShown {
     }
 }
 
-/// Why a change of a role is refused.
+/// Reason why a change of a role is refused.
 enum Refused {
     Store(StoreError),
     Request(Refusal),
@@ -101,7 +103,7 @@ fn name_of(text: &str) -> Result<String, Refusal> {
     text_of(text, MAX_NAME_CHARS, &about)
 }
 
-/// Applies the fields of a request to settings; `null` stands for the configuration.
+/// Applies the fields of a request to settings; `null` restores the configured value.
 fn changed(settings: &RoleSettings, fields: Map<String, Value>) -> Result<RoleSettings, Refusal> {
     let told = serde_json::to_value(settings).unwrap_or_default();
     let mut all = told.as_object().cloned().unwrap_or_default();
@@ -121,7 +123,7 @@ fn changed(settings: &RoleSettings, fields: Map<String, Value>) -> Result<RoleSe
     Ok(settings)
 }
 
-/// Builds the answer to a change.
+/// Builds the response to a change.
 fn told(outcome: RoleOutcome, mut made: actix_web::HttpResponseBuilder) -> RouteResult {
     match outcome {
         RoleOutcome::Done(role) => Ok(made.json(RoleShown::from(*role))),
@@ -135,7 +137,7 @@ fn told(outcome: RoleOutcome, mut made: actix_web::HttpResponseBuilder) -> Route
     }
 }
 
-/// Lists all roles (`GET /api/roles`).
+/// Lists all roles.
 #[utoipa::path(get, path = "/api/roles", tag = "roles", responses((status = 200, body = Roles), Faults))]
 pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
     let roles = api.registry.roles().await.map_err(|e| store_failed(&e))?;
@@ -144,7 +146,7 @@ pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
     Ok(HttpResponse::Ok().json(Roles { roles, languages }))
 }
 
-/// Returns a role (`GET /api/roles/{id}`).
+/// Returns a role.
 #[utoipa::path(get, path = "/api/roles/{id}", tag = "roles", params(("id" = String, Path,)),
     responses((status = 200, body = RoleShown), Faults))]
 pub(crate) async fn get(
@@ -157,16 +159,16 @@ pub(crate) async fn get(
     Ok(HttpResponse::Ok().json(RoleShown::from(found)))
 }
 
-/// Takes the name out of the fields of a request.
+/// Removes the name from the fields of a request.
 fn take_name(fields: &mut Map<String, Value>) -> Result<Option<String>, Refusal> {
     match fields.remove("name") {
         None => Ok(None),
         Some(Value::String(name)) => name_of(&name).map(Some),
-        Some(_) => Err(refusal(Fault::BadRequest, "`name` is a text")),
+        Some(_) => Err(refusal(Fault::BadRequest, "`name` must be text")),
     }
 }
 
-/// Adds a role, which nobody has yet (`POST /api/roles`): `name`, and what differs from the configuration.
+/// Adds a role with a name and the settings that differ from the configuration.
 #[utoipa::path(post, path = "/api/roles", tag = "roles", request_body = NewRole,
     responses((status = 201, body = RoleShown), Faults))]
 pub(crate) async fn add(
@@ -182,8 +184,8 @@ pub(crate) async fn add(
     told(outcome, HttpResponse::Created())
 }
 
-/// Makes the next version of a role (`PATCH /api/roles/{id}`): fields that are left out stay as they are. It holds from each
-/// conversation's next turn on.
+/// Changes a role by adding a version of it, which applies from the next turn of each conversation;
+/// omitted fields stay as they are.
 #[utoipa::path(patch, path = "/api/roles/{id}", tag = "roles", params(("id" = String, Path,)),
     request_body = RoleChange, responses((status = 200, body = RoleShown), Faults))]
 pub(crate) async fn change(
@@ -202,7 +204,7 @@ pub(crate) async fn change(
     told(outcome, HttpResponse::Ok())
 }
 
-/// Deletes a role with its versions; its devices and people go back to the configuration (`DELETE /api/roles/{id}`).
+/// Deletes a role with its versions; its devices and people use the configuration again.
 #[utoipa::path(delete, path = "/api/roles/{id}", tag = "roles", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn delete(
@@ -217,7 +219,7 @@ pub(crate) async fn delete(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Lists the last 50 versions of a role, newest first (`GET /api/roles/{id}/versions`).
+/// Lists the last 50 versions of a role, newest first.
 #[utoipa::path(get, path = "/api/roles/{id}/versions", tag = "roles", params(("id" = String, Path,)),
     responses((status = 200, body = Versions), Faults))]
 pub(crate) async fn versions(
@@ -237,15 +239,15 @@ pub(crate) async fn versions(
     Ok(HttpResponse::Ok().json(Versions { versions: all.into_iter().map(shown).collect() }))
 }
 
-/// Body of the request to go back.
+/// Request to restore a version of a role.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Restore {
-    /// Number of the version whose content comes back, as a new version.
+    /// Number of the version to restore.
     version: i64,
 }
 
-/// Goes back to an earlier version, as a new version (`POST /api/roles/{id}/restore`).
+/// Restores an earlier version of a role, by adding it as a new version.
 #[utoipa::path(post, path = "/api/roles/{id}/restore", tag = "roles", params(("id" = String, Path,)),
     request_body = Restore, responses((status = 200, body = RoleShown), Faults))]
 pub(crate) async fn restore(
@@ -264,8 +266,7 @@ pub(crate) async fn restore(
     told(outcome, HttpResponse::Ok())
 }
 
-/// Answers a text as a role with these settings would, without tools; nothing is kept (`POST /api/roles/try`): `text`, and
-/// what differs from the configuration.
+/// Answers a text as a role with these settings would, without tools; nothing is stored.
 #[utoipa::path(post, path = "/api/roles/try", tag = "roles", request_body = RoleTrial,
     responses((status = 200, body = TrialAnswered), Faults))]
 pub(crate) async fn try_out(
@@ -285,7 +286,7 @@ pub(crate) async fn try_out(
     Ok(HttpResponse::Ok().json(TrialAnswered::new(done, model)))
 }
 
-/// Reads the role of a request about a device or a person: an id, or `null` for none.
+/// Parses the role in a request about a device or a person: an id, or `null` for none.
 pub(crate) fn given(role: &Value, all: Result<Vec<Role>, StoreError>) -> Result<String, Refusal> {
     let id = match role {
         Value::Null => return Ok(String::new()),
@@ -294,6 +295,6 @@ pub(crate) fn given(role: &Value, all: Result<Vec<Role>, StoreError>) -> Result<
     };
     let known = all.map_err(|e| store_failed(&e))?.iter().any(|role| role.role_id == *id);
     known.then(|| id.clone()).ok_or_else(|| {
-        refusal(Fault::BadRequest, "`role` is no id of a role: list them with `GET /api/roles`")
+        refusal(Fault::BadRequest, "`role` is not a role's id: list them with `GET /api/roles`")
     })
 }

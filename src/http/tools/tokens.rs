@@ -1,5 +1,5 @@
-//! REST API of tokens: those of devices, which a device otherwise gets from its OTA response, and those of tool clients.
-//! Everything is written into the audit log. Not for the format of tokens.
+//! REST API of tokens: device tokens, which devices otherwise get from their OTA response, and
+//! tokens of tool clients. Every action is written to the audit log. Not for the format of tokens.
 
 use actix_web::{HttpResponse, web};
 use hearken_base::{Secret, wall_clock};
@@ -27,12 +27,12 @@ pub(crate) const OF_TOOLS: &str = "/api/tools/tokens";
 /// Path of the token of one tool client.
 pub(crate) const OF_TOOL: &str = "/api/tools/tokens/{serial}";
 
-/// Longest id of a client, and longest name of a token, in characters.
+/// Maximum length of a client id and of a token's name, in characters.
 const MAX_CHARS: usize = 64;
-/// Number of digits of a serial.
+/// Number of digits of a serial number.
 const SERIAL_DIGITS: usize = 12;
 
-/// Writes down who has done this.
+/// Writes an action of this caller to the audit log.
 async fn note(
     audit: &web::Data<dyn SettingsStore>,
     by: &Operator,
@@ -46,36 +46,38 @@ async fn note(
     audit.note(&entry).await.map_err(|error| store_failed(&error))
 }
 
-/// Validates a field that may be left out or blank.
+/// Validates a field that may be omitted or blank.
 fn given(field: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
     let about = format!("a `{field}` has at most {MAX_CHARS} characters");
     let text = text.map(str::trim).filter(|text| !text.is_empty());
     text.map(|text| text_of(text, MAX_CHARS, &about)).transpose()
 }
 
-/// Client for which a device token is made.
+/// Request to create a device token.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenOfDevice {
-    /// What the device sends as `Client-Id`, at most 64 characters; that of the device if it is known, else a new one, which it must send.
+    /// `Client-Id` of the device, at most 64 characters; if omitted, the known one, else a new one,
+    /// which the device must send.
     client_id: Option<String>,
 }
 
-/// Token of a device, which is shown once.
+/// New device token, which is shown only once.
 #[derive(Serialize, ToSchema)]
 struct DeviceToken {
+    /// Device id.
     device_id: String,
-    /// What the device must send as `Client-Id`.
+    /// `Client-Id` that the device must send.
     client_id: String,
-    /// What the device must send as bearer token.
+    /// Bearer token that the device must send.
     token: String,
-    /// When it expires.
+    /// Expiry time.
     #[schema(value_type = String, format = DateTime)]
     expires: Timestamp,
 }
 
-/// Makes a token for a device, as in its OTA response (`POST /api/devices/{id}/tokens`). 409 where devices need none, or
-/// if the device belongs to another client.
+/// Creates a token for a device, as its OTA response does; 409 if devices need no tokens, or if the
+/// device belongs to another client.
 #[utoipa::path(post, path = "/api/devices/{id}/tokens", tag = "devices", params(("id" = String, Path,)),
     request_body = TokenOfDevice,
     responses((status = 201, body = DeviceToken), Faults))]
@@ -95,16 +97,16 @@ pub(crate) async fn make_for_device(
             return Err(refusal(Fault::Conflict, about));
         }
         (Some(client), _) | (None, Some(client)) => client,
-        // An id without a client would be anybody's who knows it.
+        // An id without a client would be usable by anyone who knows it.
         (None, None) => Secret::new(uuid::Uuid::new_v4().to_string()),
     };
     let at = next_token_at(holder.revoked_until, Timestamp::now());
     let caller = Caller { device_id: device_id.clone(), client_id };
     let (token, expires) = access.auth.mint_for(&caller, at)?;
-    // Its token is as good as its code, wherever the device connects from.
+    // The token replaces the device's code: it binds the device, independent of its network.
     let bound = access.store.confirm(&device_id, &caller.client_id, Timestamp::now()).await;
     if bound.map_err(|e| store_failed(&e))?.is_none() {
-        return Err(refusal(Fault::Conflict, "the device has just got another client: try again"));
+        return Err(refusal(Fault::Conflict, "another client just claimed the device: try again"));
     }
     note(&audit, &by, "device token made", json!({"device_id": device_id.as_str()})).await?;
     let client_id = caller.client_id.expose().to_owned();
@@ -112,8 +114,7 @@ pub(crate) async fn make_for_device(
     Ok(HttpResponse::Created().json(DeviceToken { device_id, client_id, token, expires }))
 }
 
-/// Revokes all tokens that a device has, and ends its connection; it may ask for another (`DELETE
-/// /api/devices/{id}/tokens`).
+/// Revokes all tokens of a device, and ends its connection; the device may request another token.
 #[utoipa::path(delete, path = "/api/devices/{id}/tokens", tag = "devices", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn revoke_of_device(
@@ -132,21 +133,21 @@ pub(crate) async fn revoke_of_device(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Token of a tool client, without the token itself.
+/// Token of a tool client, without its text.
 #[derive(Serialize, ToSchema)]
 struct ToolTokenShown {
-    /// Serial of the token.
+    /// Serial number of the token.
     serial: String,
-    /// Agent whose tool client has it; empty if it was made by a command.
+    /// Agent of the tool client; empty if the token was created by a command.
     agent: String,
-    /// Name given by people; empty for none.
+    /// Name of the token; empty for none.
     name: String,
-    /// When it was made; null if it was made by a command.
+    /// Creation time; null if the token was created by a command.
     #[schema(required, value_type = Option<String>, format = DateTime)]
     made: Option<Timestamp>,
-    /// Who made it; empty if it was made by a command.
+    /// Name of its creator; empty if the token was created by a command.
     made_by: String,
-    /// When it was revoked; null while it is good.
+    /// Revocation time; null while the token is valid.
     #[schema(required, value_type = Option<String>, format = DateTime)]
     revoked: Option<Timestamp>,
 }
@@ -161,12 +162,11 @@ impl From<ToolToken> for ToolTokenShown {
 /// Tokens of tool clients.
 #[derive(Serialize, ToSchema)]
 struct ToolTokens {
-    /// Those that were made over the API or are revoked, the last made first.
+    /// Tokens that were created over the API or are revoked, newest first.
     tokens: Vec<ToolTokenShown>,
 }
 
-/// Lists the tokens of tool clients (`GET /api/tools/tokens`). Those that were made by a command are here once they are
-/// revoked.
+/// Lists the tokens of tool clients; those created by a command are listed once they are revoked.
 #[utoipa::path(get, path = "/api/tools/tokens", tag = "tools",
     responses((status = 200, body = ToolTokens), Faults))]
 pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
@@ -175,26 +175,26 @@ pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
     Ok(HttpResponse::Ok().json(ToolTokens { tokens }))
 }
 
-/// Tool client for which a token is made.
+/// Request to create a token of a tool client.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToolToken {
-    /// Agent whose tools the client brings, at most 64 bytes; `default` if left out.
+    /// Agent of the tool client, at most 64 bytes; `default` if omitted.
     agent: Option<String>,
-    /// Name, to tell the token from others, at most 64 characters.
+    /// Name to identify the token, at most 64 characters.
     name: Option<String>,
 }
 
-/// New token of a tool client, which is shown once.
+/// New token of a tool client, which is shown only once.
 #[derive(Serialize, ToSchema)]
 struct MadeToolToken {
-    /// What the client sends as bearer token, or as `token` in the query of `/mcp_endpoint/mcp/`.
+    /// Token that the client sends as bearer token, or as `token` in the query of `/mcp_endpoint/mcp/`.
     token: String,
     #[serde(flatten)]
     shown: ToolTokenShown,
 }
 
-/// Makes a token for a tool client (`POST /api/tools/tokens`). It is good until it is revoked.
+/// Creates a token for a tool client; it is valid until it is revoked.
 #[utoipa::path(post, path = "/api/tools/tokens", tag = "tools", request_body = NewToolToken,
     responses((status = 201, body = MadeToolToken), Faults))]
 pub(crate) async fn make_for_tools(
@@ -218,8 +218,7 @@ pub(crate) async fn make_for_tools(
     Ok(HttpResponse::Created().json(MadeToolToken { token, shown: stored.into() }))
 }
 
-/// Revokes the token of a tool client for good, and ends its connections (`DELETE /api/tools/tokens/{serial}`); also one that
-/// was made by a command.
+/// Revokes the token of a tool client permanently, and ends its connections; also for tokens created by a command.
 #[utoipa::path(delete, path = "/api/tools/tokens/{serial}", tag = "tools", params(("serial" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn revoke_of_tools(

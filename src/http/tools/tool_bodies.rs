@@ -1,4 +1,4 @@
-//! Bodies about sources of tools, as routes send them and the description of the API tells them. Not for the routes.
+//! Bodies of requests and responses about tool sources, also for the API description. Not for the routes.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,23 @@ use utoipa::ToSchema;
 
 use crate::words;
 
-/// Sources of the tools of one agent.
+/// Tool sources of one agent.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SourcesShown {
-    /// The built-in one first, then remote servers including disabled ones, then tool clients of this instance and of others.
+    /// Sources: the built-in one first, then remote servers including disabled ones, then tool
+    /// clients of this instance and of others.
     sources: Vec<SourceShown>,
 }
 
 impl SourcesShown {
-    /// Shows these sources with the policies of their tools.
+    /// Renders these sources with the policies of their tools.
     pub(crate) fn new(Inventory { sources }: Inventory, policies: &ToolPolicies) -> Self {
         let shown = |source| SourceShown::new(source, policies);
         Self { sources: sources.into_iter().map(shown).collect() }
     }
 }
 
-/// State of a source.
+/// State of a tool source.
 #[derive(Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = SourceState)]
@@ -40,30 +41,33 @@ enum SourceStateShown {
     Disabled,
 }
 
-/// Source of tools.
+/// Tool source.
 #[derive(Serialize, ToSchema)]
 struct SourceShown {
+    /// Name of the source.
     name: String,
     /// Connection type.
     #[schema(value_type = words::SourceKind)]
     kind: SourceKind,
+    /// Origin of the source.
     #[schema(value_type = words::Origin)]
     origin: Origin,
     /// Ids of the devices that may use it; empty for all devices.
     devices: Vec<String>,
+    /// State of the source.
     state: SourceStateShown,
-    /// Why it has failed.
+    /// Reason of the failure; omitted in other states.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// Version of MCP or LiteMCP; empty while it is not connected.
+    /// Version of MCP or LiteMCP; empty while the source is not connected.
     protocol: String,
     /// Number of connections so far.
     connections: u64,
-    /// Calls and their bytes since the start; null where they are not counted by source.
+    /// Usage of the source; null if it is not counted by source.
     #[schema(required)]
     usage: Option<UsageOfSource>,
-    /// Tools of the last successful listing.
+    /// Tools, as of the last successful listing.
     tools: Vec<ToolShown>,
 }
 
@@ -92,16 +96,16 @@ impl SourceShown {
     }
 }
 
-/// Calls of a source, and what they took, since the source is known to this instance.
+/// Usage of a source since it became known to this instance.
 #[derive(Serialize, ToSchema)]
 struct UsageOfSource {
-    /// Number of calls that have ended or were cancelled.
+    /// Number of calls that ended or were cancelled.
     calls: u64,
-    /// Bytes of tool names and arguments.
+    /// Size of tool names and arguments, in bytes.
     bytes_sent: u64,
-    /// Bytes of results.
+    /// Size of results, in bytes.
     bytes_received: u64,
-    /// Time of all calls together, in seconds.
+    /// Duration of all calls together, in seconds.
     seconds: f64,
 }
 
@@ -112,20 +116,21 @@ impl From<SourceUsage> for UsageOfSource {
     }
 }
 
-/// A tool.
+/// Tool.
 #[derive(Serialize, ToSchema)]
 struct ToolShown {
     /// Name of the tool at the source.
     name: String,
+    /// Description for the model.
     description: String,
     /// JSON Schema of its arguments.
     #[schema(value_type = Object)]
     parameters: Value,
-    /// True if its source says that a call may delete or overwrite something.
+    /// True if, according to its source, a call may delete or overwrite something.
     destructive: bool,
-    /// True if its definition is not the one that was seen first or accepted last.
+    /// True if its definition differs from the one that was first seen or last accepted.
     changed: bool,
-    /// What a model may do with it by `tools.policy`; null where no pattern there fits.
+    /// Policy from `tools.policy` for calls of the tool by a model; null if no pattern matches.
     #[schema(required, value_type = Option<words::ToolPolicy>)]
     policy: Option<ToolPolicy>,
 }
@@ -141,6 +146,7 @@ impl ToolShown {
 /// All tool servers.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ServersShown {
+    /// Tool servers.
     servers: Vec<ServerShown>,
 }
 
@@ -156,6 +162,7 @@ impl ServersShown {
 pub(crate) struct ServerShown {
     #[serde(flatten)]
     source: SourceShown,
+    /// False if the server is disabled.
     enabled: bool,
     /// Keys of its `[[tools.servers]]`, with possible secrets masked.
     #[schema(value_type = Object)]
@@ -169,7 +176,7 @@ impl ServerShown {
     }
 }
 
-/// Settings of a tool server to add: the keys of a `[[tools.servers]]`, except those for secrets of this server.
+/// Settings of a new tool server: the keys of a `[[tools.servers]]`, except `bearer_env` and `bearer_file`.
 #[derive(ToSchema)]
 #[allow(
     dead_code,
@@ -178,15 +185,15 @@ impl ServerShown {
 pub(crate) struct ToolServerSettings {
     /// Name, unique among the servers; also the name of the source.
     name: String,
-    /// False to keep the settings without connecting.
+    /// False to store the settings without connecting.
     enabled: Option<bool>,
     /// `mcp` if left out.
     protocol: Option<words::ToolProtocol>,
     /// Ids of the devices whose conversations may use its tools; empty for all.
     devices: Option<Vec<String>>,
-    /// Address; left out if `command` is set.
+    /// URL of the server; omitted if `command` is set.
     url: Option<String>,
-    /// Program; left out if `url` is set.
+    /// Program to start as a tool server; omitted if `url` is set.
     command: Option<String>,
     /// Arguments of the program.
     args: Option<Vec<String>>,
@@ -196,25 +203,27 @@ pub(crate) struct ToolServerSettings {
     headers: Option<BTreeMap<String, String>>,
     /// Bearer token.
     bearer: Option<String>,
-    /// Longest wait for the result of a call.
+    /// Maximum wait for the result of a call, 100 to 600,000 ms.
     timeout_ms: Option<u64>,
-    /// Longest wait for the list of tools after a start.
+    /// Maximum wait for the list of tools after a start, 100 to 600,000 ms.
     start_timeout_ms: Option<u64>,
-    /// True to fill in forms that the server requests during a call with its proposed defaults.
+    /// True to fill in forms that the server requests during a call with the defaults it proposes.
     accept_defaults: Option<bool>,
-    /// True to trust it with its own tools: what it answers makes none of them ask, except those that unlock, pay and the like.
+    /// True to trust the server with its own tools: its results do not cause confirmation questions
+    /// for them. Tools that unlock, pay and the like still require confirmation.
     trust: Option<bool>,
 }
 
-/// Tools of a device.
+/// Tool sources of a device.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DeviceToolsShown {
+    /// Device id.
     device_id: String,
     /// Agent whose tool clients the device uses.
     agent: String,
-    /// Names of the sources that are switched off.
+    /// Names of the disabled sources.
     off: Vec<String>,
-    /// Every source.
+    /// All sources.
     sources: Vec<SourceOfDeviceShown>,
 }
 
@@ -226,9 +235,10 @@ impl From<DeviceToolsView> for DeviceToolsShown {
     }
 }
 
-/// Tools of a running session; `off` is that of its device until it is set for the session.
+/// Tool sources of a running session; `off` is that of its device until it is set for the session.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SessionToolsShown {
+    /// Session id.
     session_id: String,
     #[serde(flatten)]
     tools: DeviceToolsShown,
@@ -240,14 +250,15 @@ impl From<SessionToolsView> for SessionToolsShown {
     }
 }
 
-/// Source and its use by one device.
+/// Tool source and its use by one device.
 #[derive(Serialize, ToSchema)]
 struct SourceOfDeviceShown {
+    /// Name of the source.
     name: String,
     /// Connection type.
     #[schema(value_type = words::SourceKind)]
     kind: SourceKind,
-    /// True if conversations of the device have its tools.
+    /// True if conversations of the device may use its tools.
     on: bool,
 }
 
@@ -257,16 +268,16 @@ impl From<SourceOfDevice> for SourceOfDeviceShown {
     }
 }
 
-/// Answer of a tool.
+/// Result of a tool.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ToolAnswer {
-    /// Its parts.
+    /// Parts of the result.
     content: Vec<PartShown>,
-    /// True if the tool says that it failed.
+    /// True if the tool reports a failure.
     failed: bool,
 }
 
-/// Part of a tool's answer.
+/// Part of a tool's result.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[schema(as = ToolAnswerPart)]

@@ -17,7 +17,7 @@ pub(crate) const ONE: &str = "/api/tools/servers/{name}";
 /// Path for enabling and disabling one server.
 pub(crate) const ENABLED: &str = "/api/tools/servers/{name}/enabled";
 
-/// Converts the reason of a refused change to an answer.
+/// Converts the reason of a refusal to a response.
 pub(crate) fn refusal_of(error: ChangeError) -> Refusal {
     let fault = match &error {
         ChangeError::Store(error) => return store_failed(error),
@@ -29,14 +29,14 @@ pub(crate) fn refusal_of(error: ChangeError) -> Refusal {
     refusal(fault, &error.to_string())
 }
 
-/// Lists every server with its settings, including disabled ones (`GET /api/tools/servers`).
+/// Lists all tool servers with their settings, including disabled ones.
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",
     responses((status = 200, body = ServersShown), Faults))]
 pub(crate) async fn list(_: Operator, api: web::Data<ToolsApi>) -> RouteResult {
     Ok(HttpResponse::Ok().json(ServersShown::new(api.registry.servers(), &api.policies.get())))
 }
 
-/// Adds a server permanently (`POST /api/tools/servers` with the keys of a `[[tools.servers]]`).
+/// Adds a tool server permanently.
 #[utoipa::path(post, path = "/api/tools/servers", tag = "tools",
     request_body = ToolServerSettings,
     responses((status = 201, body = ServerShown), Faults))]
@@ -49,7 +49,7 @@ pub(crate) async fn add(
     Ok(HttpResponse::Created().json(ServerShown::new(server, &api.policies.get())))
 }
 
-/// Returns a server (`GET /api/tools/servers/{name}`).
+/// Returns a tool server.
 #[utoipa::path(get, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 200, body = ServerShown), Faults))]
 pub(crate) async fn get(
@@ -61,7 +61,7 @@ pub(crate) async fn get(
     Ok(HttpResponse::Ok().json(ServerShown::new(server, &api.policies.get())))
 }
 
-/// Removes a server that was added (`DELETE /api/tools/servers/{name}`).
+/// Removes a tool server that was added over the API.
 #[utoipa::path(delete, path = "/api/tools/servers/{name}", tag = "tools", params(("name" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn remove(
@@ -77,10 +77,11 @@ pub(crate) async fn remove(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Switch {
+    /// True to enable the server.
     enabled: bool,
 }
 
-/// Enables or disables a server (`PUT /api/tools/servers/{name}/enabled` with `{"enabled"}`).
+/// Enables or disables a tool server.
 #[utoipa::path(put, path = "/api/tools/servers/{name}/enabled", tag = "tools", params(("name" = String, Path,)),
     request_body = Switch,
     responses((status = 200, body = ServerShown), Faults))]

@@ -1,5 +1,5 @@
-//! REST API of tools: list of sources, and manual calls. Also the state that all routes about tools
-//! share. Not for tools in a conversation.
+//! REST API of tools: list of sources, and manual calls. Also the shared state of all tool routes.
+//! Not for tools in a conversation.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::http::params;
 use crate::http::tools::tool_bodies::{SourcesShown, ToolAnswer};
 use crate::http::tools::tool_servers;
 
-/// Maximum number of pictures described at once, each of at most 10 MiB.
+/// Maximum number of pictures described concurrently, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
 
-/// State of the routes about tools.
+/// State of the tool routes.
 pub struct ToolsApi {
     /// All sources outside devices.
     pub(crate) sources: Sources,
@@ -43,22 +43,22 @@ pub struct ToolsApi {
     pub(crate) policies: Reloadable<ToolPolicies>,
     /// Slots for pictures.
     pub(crate) pictures: Slots,
-    /// Budget of the messages of tool clients that connect.
+    /// Message budget of connected tool clients.
     pub(crate) endpoint_budget: Arc<SharedBudget>,
     /// Token of the process, cancelled at shutdown.
     pub(crate) process: CancellationToken,
 }
 
-/// What signs and reads tokens.
+/// Signers and verifiers of tokens.
 pub struct ToolTokens {
-    /// Those of tool clients.
+    /// Tokens of tool clients.
     pub agents: AgentTokens,
-    /// Those of devices' cameras.
+    /// Tokens of devices' cameras.
     pub cameras: VisionTokens,
 }
 
 impl ToolsApi {
-    /// Creates the state of a server that ends with `process`.
+    /// Creates the state; `process` is cancelled at shutdown.
     pub fn new(
         sources: Sources,
         registry: Registry,
@@ -89,19 +89,23 @@ impl ToolsApi {
         &self.policies
     }
 
-    /// Returns the describer of pictures, for conversations too; `None` if no model is configured.
+    /// Returns the model that describes pictures, also for conversations; `None` if none is configured.
     pub fn describer(&self) -> Option<Arc<dyn ImageDescriber>> {
         self.vision.describer()
     }
 }
 
-/// Body of a manual call.
+/// Manual call of a tool.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct Call {
+    /// Name of the tool's source.
     source: String,
+    /// Name of the tool at its source.
     tool: String,
+    /// Arguments; none if omitted.
     #[serde(default)]
     arguments: Map<String, Value>,
+    /// Agent whose tool clients are included; `default` if omitted.
     agent: Option<String>,
 }
 
@@ -109,19 +113,22 @@ pub(crate) struct Call {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Accept {
+    /// Name of the source.
     source: String,
+    /// Name of the tool; if omitted, all tools of the source.
     tool: Option<String>,
+    /// Agent whose tool clients are included; `default` if omitted.
     agent: Option<String>,
 }
 
-/// Number of definitions that had changed.
+/// Result of accepting definitions.
 #[derive(Serialize, ToSchema)]
 struct Accepted {
+    /// Number of definitions that had changed.
     accepted: usize,
 }
 
-/// Accepts the current definitions of a source's tools, or of one (`POST /api/tools/accept` with
-/// `{"source", "tool"}`). Returns how many had changed.
+/// Accepts the current definitions of a source's tools, or of one tool.
 #[utoipa::path(post, path = "/api/tools/accept", tag = "tools",
     request_body = Accept,
     responses((status = 200, body = Accepted), Faults))]
@@ -137,7 +144,7 @@ pub(crate) async fn accept(
     Ok(HttpResponse::Ok().json(Accepted { accepted }))
 }
 
-/// Lists the sources of an agent with their states and tools (`GET /api/tools[?agent=NAME]`).
+/// Lists the tool sources of an agent, with their states and tools.
 #[utoipa::path(get, path = "/api/tools", tag = "tools", params(("agent" = Option<String>, Query,)),
     responses((status = 200, body = SourcesShown), Faults))]
 pub(crate) async fn list(
@@ -151,8 +158,7 @@ pub(crate) async fn list(
     Ok(HttpResponse::Ok().json(shown))
 }
 
-/// Calls a tool and returns its answer (`POST /api/tools/call` with `{"source", "tool",
-/// "arguments"}`).
+/// Calls a tool and returns its result.
 #[utoipa::path(post, path = "/api/tools/call", tag = "tools",
     request_body = Call,
     responses((status = 200, body = ToolAnswer), Faults))]

@@ -1,17 +1,17 @@
-//! Fuzz targets: each throws bytes at one reader of what others wrote, and checks what is promised
-//! of it for any bytes. A target of public parts stands here, one of private parts beside them,
-//! behind the feature `fuzzing` of their crate. `scripts/fuzz` makes up the bytes; the inputs that
-//! are kept in `fixtures/fuzz` are played as tests.
+//! Fuzz targets. Each passes arbitrary bytes to one reader of external data and checks the
+//! properties that must hold for any input. Targets for public interfaces are here; those for
+//! private ones are in their crate, behind its feature `fuzzing`. `scripts/fuzz` generates inputs;
+//! the stored inputs in `fixtures/fuzz` are replayed as tests.
 
 pub mod targets;
 
-/// Target: its name, which is that of its folders of inputs, and what tries one input.
+/// A target: its name, which is also that of its input folders, and the function that runs one input.
 pub type Target = (&'static str, fn(&[u8]));
 
-// One program holds all targets: a program for each would link the whole server as often. Decision 0047.
+// One program has all targets: one program per target would link the whole server each time. Decision 0047.
 macro_rules! targets {
     ($($name:ident: $run:path,)+) => {
-        /// All targets, in the order of the alphabet.
+        /// All targets in alphabetical order.
         pub const TARGETS: &[Target] = &[$((stringify!($name), $run)),+];
 
         #[cfg(test)]
@@ -26,7 +26,7 @@ macro_rules! targets {
             )+
 
             #[test]
-            fn every_target_is_found_by_its_name_and_no_folder_is_left_over() {
+            fn targets_and_input_folders_match() {
                 check_names();
             }
         }
@@ -73,10 +73,10 @@ targets! {
     vision_form: hearken::http::fuzzing::vision_form,
 }
 
-/// Returns the target of this name.
+/// The target of this name.
 ///
 /// # Errors
-/// There is none; the message names those that there are.
+/// The name is unknown; the message lists the known ones.
 pub fn target(name: &str) -> Result<fn(&[u8]), String> {
     let found = TARGETS.iter().find(|(known, _)| *known == name);
     found.map(|(_, run)| *run).ok_or_else(|| {
@@ -85,14 +85,14 @@ pub fn target(name: &str) -> Result<fn(&[u8]), String> {
     })
 }
 
-/// Returns the folder with the inputs that are kept of every target.
+/// The folder with the stored inputs of every target.
 #[cfg(test)]
 fn kept() -> std::path::PathBuf {
-    // Cargo begins a test in the folder of its package.
+    // Cargo runs a test in the folder of its package.
     std::path::PathBuf::from("../../fixtures/fuzz")
 }
 
-/// Plays the inputs that are kept of a target. The name of the one that fails is the last printed.
+/// Replays the stored inputs of a target. On failure, the name printed last is that of the failing input.
 #[cfg(test)]
 fn replay(name: &str, run: fn(&[u8])) {
     let folder = kept().join(name);

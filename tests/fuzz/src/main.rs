@@ -1,5 +1,5 @@
-//! Program that libFuzzer drives: one target, whose name is in `HEARKEN_FUZZ_TARGET`. A program of
-//! its own for each target would link the whole server as often as there are targets.
+//! The program for libFuzzer: runs one target, named by `HEARKEN_FUZZ_TARGET`. A program per target
+//! would link the whole server each time.
 #![no_main]
 
 use std::sync::LazyLock;

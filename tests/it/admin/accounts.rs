@@ -1,4 +1,4 @@
-//! People with accounts: what each right opens, and how soon a change of it is felt. Not for the tokens of a session.
+//! User accounts: the routes that each right opens, and how soon a change applies. Not for session tokens.
 
 use hearken::config::AuthRequired;
 use hearken::http::openapi;
@@ -14,7 +14,7 @@ async fn start(vendors: &Vendors) -> Admin {
     Admin::start(vendors, |config| config.auth.required = AuthRequired::Auto).await
 }
 
-/// What comes of this request of the administrator below `/api/accounts`.
+/// Sends a request of the administrator below `/api/accounts`; returns its status and body.
 async fn accounts(admin: &Admin, method: Method, path: &str, body: Value) -> (u16, Value) {
     ask(&admin.server, method, &format!("/api/accounts{path}"), &admin.token, body).await
 }
@@ -25,7 +25,7 @@ async fn add(admin: &Admin, name: &str, right: &str) {
     assert_eq!((status, &told["right"]), (201, &json!(right)), "{told}");
 }
 
-/// The access token of somebody who logs in.
+/// Logs in and returns the access token.
 async fn token_of(server: &TestServer, name: &str, password: &str) -> String {
     let (status, told) = log_in(server, name, password).await;
     assert_eq!(status, 200, "{told}");
@@ -36,7 +36,7 @@ async fn status(server: &TestServer, method: Method, path: &str, token: &str) ->
     ask(server, method, path, token, Value::Null).await.0
 }
 
-/// What a guest may do, and a member besides.
+/// Routes for guests, and further routes for members.
 const GUEST: [&str; 5] = [
     "GET /api/account",
     "POST /api/admin/logout",
@@ -64,7 +64,8 @@ const MEMBER: [&str; 17] = [
     "GET /api/usage",
 ];
 
-/// Whether a list has this route, whole or by its beginning where that names no method or a group of reading routes.
+/// Whether a list contains this route. An entry without a method, or one for a group of read
+/// routes, matches by prefix.
 fn has(list: &[&str], method: &str, path: &str) -> bool {
     let route = format!("{method} {path}");
     let group = |start: &&&str| {
@@ -75,7 +76,7 @@ fn has(list: &[&str], method: &str, path: &str) -> bool {
     list.contains(&&*route) || list.iter().any(|start| group(&start))
 }
 
-/// Routes that ask for the admin token or for somebody who is logged in.
+/// Routes that require the admin token or a login.
 fn guarded_routes() -> Vec<(String, String)> {
     let described = serde_json::to_value(openapi::description()).unwrap();
     let open = ["/api/admin/login", "/api/admin/setup", "/api/admin/refresh"];
@@ -106,7 +107,7 @@ fn guarded_routes() -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn each_right_opens_its_routes_and_no_other() {
+async fn each_right_opens_exactly_its_routes() {
     let vendors = Vendors::start().await;
     let admin = start(&vendors).await;
     add(&admin, "anna", "member").await;
@@ -114,7 +115,7 @@ async fn each_right_opens_its_routes_and_no_other() {
     let routes = guarded_routes();
     assert!(routes.len() > 50, "{routes:?}");
     for (method, path) in routes {
-        // These would end the session that the next ones need.
+        // These end the session that the next routes need.
         let ends = path.ends_with("/logout") || path.ends_with("/password");
         let at = path.replace("{order}", "speak").replace("{key}", "x");
         let at = at.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
@@ -145,7 +146,7 @@ async fn each_right_opens_its_routes_and_no_other() {
     assert!(body["error"]["message"].as_str().unwrap().contains("`administrator`"), "{body}");
 }
 
-/// The token of somebody, who logs in once only: there are ten tries a minute.
+/// The access token of this user. It is requested once only: the limit is ten attempts a minute.
 async fn cached_token(admin: &Admin, name: &str) -> String {
     static TOKENS: tokio::sync::Mutex<Vec<(String, String)>> =
         tokio::sync::Mutex::const_new(Vec::new());
@@ -159,7 +160,7 @@ async fn cached_token(admin: &Admin, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn two_people_with_different_rights_and_every_change_is_felt_at_once() {
+async fn changes_to_an_account_apply_at_once() {
     let vendors = Vendors::start().await;
     let admin = start(&vendors).await;
     let server = &admin.server;
@@ -182,9 +183,9 @@ async fn two_people_with_different_rights_and_every_change_is_felt_at_once() {
     );
     let (code, told) = accounts(&admin, Method::PATCH, "/ben", json!({"right": "member"})).await;
     assert_eq!((code, &told["right"]), (200, &json!("member")), "{told}");
-    assert_eq!(status(server, Method::GET, turns, &ben).await, 200, "the same session may more");
+    assert_eq!(status(server, Method::GET, turns, &ben).await, 200, "same session, more rights");
 
-    // Their own password, and that of the administrator for them: sessions end.
+    // A password change ends all sessions, by the user and by the administrator.
     let change = json!({"current": SECRET, "password": "another of anna"});
     let (code, pair) = ask(server, Method::POST, "/api/admin/password", &anna, change).await;
     assert_eq!(code, 200, "{pair}");
@@ -226,7 +227,7 @@ async fn a_guest_sees_less_of_a_device(server: &TestServer, anna: &str, ben: &st
 }
 
 #[tokio::test]
-async fn wrong_accounts_are_refused_with_the_reason() {
+async fn invalid_accounts_are_refused_with_the_reason() {
     let vendors = Vendors::start().await;
     let admin = start(&vendors).await;
     add(&admin, "anna", "guest").await;
@@ -252,7 +253,7 @@ async fn wrong_accounts_are_refused_with_the_reason() {
         assert_eq!(told, 404, "{path}");
         assert_eq!(accounts(&admin, Method::DELETE, path, Value::Null).await.0, 404, "{path}");
     }
-    // A page of another origin has no token to show, and the server sets no cookies.
+    // A page of another origin has no token, and the server sets no cookies.
     let login = Client::new().post(admin.server.http_url("/api/admin/login"));
     let login = login.json(&json!({"username": "anna", "password": SECRET})).send().await.unwrap();
     assert_eq!((login.status().as_u16(), login.headers().get("set-cookie")), (200, None));

@@ -1,4 +1,4 @@
-//! A backup over HTTP: complete, by administrators alone, and one that can be put back. Not for its rows.
+//! A backup over HTTP: complete, restorable, and for administrators only. Not for its rows.
 
 use hearken_test_support::eventually;
 use reqwest::{Client, Method};
@@ -9,7 +9,7 @@ use crate::support::app::Vendors;
 use crate::support::command::hearken;
 
 #[tokio::test]
-async fn a_backup_is_downloaded_and_put_back() {
+async fn a_downloaded_backup_can_be_restored() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -36,7 +36,7 @@ async fn a_backup_is_downloaded_and_put_back() {
 }
 
 #[tokio::test]
-async fn one_backup_at_a_time_and_members_get_none() {
+async fn backups_are_for_administrators_and_run_one_at_a_time() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     let body = json!({"name": "anna", "right": "member", "password": "a password of anna"});

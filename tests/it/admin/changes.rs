@@ -1,5 +1,4 @@
-//! Settings that change while the server runs: each is seen where it is used, without a restart
-//! and on connections that are open already.
+//! Settings that change at run time apply without a restart, also to open connections.
 
 use std::process::Stdio;
 
@@ -23,7 +22,7 @@ async fn say(socket: &mut Socket, message: Value) {
     socket.send(Message::text(message.to_string())).await.unwrap();
 }
 
-/// What the model was asked last.
+/// The last request to the model.
 fn asked(vendors: &Vendors) -> Value {
     let texts = vendors.llm.seen().texts;
     serde_json::from_str(texts.last().unwrap()).unwrap()
@@ -34,7 +33,7 @@ fn system(asked: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_text_client_that_is_connected_feels_the_change() {
+async fn a_changed_setting_reaches_a_connected_text_client() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| config.gateway.temperature = 0.5).await;
     let (mut client, _) = connect_async(admin.server.gateway_url()).await.unwrap();
@@ -63,7 +62,7 @@ async fn a_text_client_that_is_connected_feels_the_change() {
 }
 
 #[tokio::test]
-async fn a_device_and_an_application_feel_the_change_in_their_next_turn() {
+async fn a_device_and_an_application_get_new_settings_at_the_next_turn() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
@@ -98,7 +97,7 @@ async fn a_device_and_an_application_feel_the_change_in_their_next_turn() {
 }
 
 #[tokio::test]
-async fn museum_clients_feel_the_change_and_answers_are_forgotten() {
+async fn changed_settings_reach_museum_clients_and_clear_cached_answers() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     let register = async || {
@@ -135,7 +134,7 @@ async fn museum_clients_feel_the_change_and_answers_are_forgotten() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_changes_nothing() {
+async fn invalid_settings_change_nothing() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.from_environment.insert("llm.model".into());
@@ -145,7 +144,7 @@ async fn what_cannot_be_used_changes_nothing() {
     assert_eq!(before["sources"]["llm.model"], "environment");
     for (body, status, told) in [
         (json!({"gateway.temperature": 3}), 400, "`gateway.temperature` is 3: use 0 to 1"),
-        (json!({"llm.temperature": 3}), 400, "`llm.temperature` is `3`"),
+        (json!({"llm.temperature": 3}), 400, "`llm.temperature` is 3: use 0 to 2"),
         (json!({"llm": {"max_tokens": "many"}}), 400, "`llm.max_tokens`: invalid type"),
         (json!({"log.level": "loud=x=y"}), 400, "use error, warn, info, debug or trace"),
         (json!({"log.level": "wran"}), 400, "`log.level` is wran: use error, warn,"),
@@ -155,7 +154,7 @@ async fn what_cannot_be_used_changes_nothing() {
         (json!({"llm.model": "x"}), 409, "is set by an environment variable"),
         (json!({}), 400, "name at least one setting"),
         (json!([]), 400, "the body must be a JSON object, not an array"),
-        (json!({"llm": {"model": "x"}, "llm.model": "y"}), 400, "`llm.model` stands twice"),
+        (json!({"llm": {"model": "x"}, "llm.model": "y"}), 400, "`llm.model` is given twice"),
     ] {
         let mut body = body;
         if let Some(all) = body.as_object_mut().filter(|all| !all.is_empty()) {
@@ -171,7 +170,7 @@ async fn what_cannot_be_used_changes_nothing() {
 }
 
 #[tokio::test]
-async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
+async fn changes_survive_a_restart_and_reach_instances_on_the_same_store() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let shared = |config: &mut Config| config.server.data_dir = folder.path().to_owned();
@@ -186,7 +185,7 @@ async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
         .await;
     };
     follows(&second, 0.9).await;
-    // Who is logged in at one is so at the other.
+    // A login at one instance is valid at the other.
     let (status, _) =
         ask(&second.server, Method::GET, "/api/admin/config", &first.token, Value::Null).await;
     assert_eq!(status, 200);
@@ -200,7 +199,7 @@ async fn changes_outlive_the_server_and_reach_others_on_the_same_store() {
 }
 
 #[tokio::test]
-async fn the_log_s_level_changes_in_a_program_that_runs() {
+async fn the_log_level_changes_at_run_time() {
     hearken_outbound::tls::choose_provider();
     let folder = tempfile::tempdir().unwrap();
     let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_hearken"))
@@ -219,7 +218,7 @@ async fn the_log_s_level_changes_in_a_program_that_runs() {
         .unwrap();
     let mut log = BufReader::new(program.stderr.take().unwrap()).lines();
     let mut until = async |wanted: &str| loop {
-        let line = log.next_line().await.unwrap().expect("the program goes on");
+        let line = log.next_line().await.unwrap().expect("the program still runs");
         if line.contains(wanted) {
             return line;
         }
@@ -242,7 +241,7 @@ async fn the_log_s_level_changes_in_a_program_that_runs() {
         let asked = client.get(format!("{base}/healthz")).header("x-request-id", id);
         asked.send().await.unwrap();
     };
-    // Probes are logged for who debugs only.
+    // Probes are logged at level debug only.
     probe("quiet-probe").await;
     set("debug").await;
     probe("loud-probe").await;
@@ -252,14 +251,14 @@ async fn the_log_s_level_changes_in_a_program_that_runs() {
     program.kill().await.unwrap();
 }
 
-/// The tools that the model was offered last.
+/// Names of the tools in this request to the model.
 fn offered(asked: &Value) -> Vec<&str> {
     let tools = asked["tools"].as_array().into_iter().flatten();
     tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
 }
 
 #[tokio::test]
-async fn conversations_that_are_open_feel_what_models_may_do_with_tools() {
+async fn tool_policy_changes_apply_to_open_conversations() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.tools.builtin = hearken_tool_sources::BuiltinSettings::default();
@@ -302,7 +301,7 @@ async fn conversations_that_are_open_feel_what_models_may_do_with_tools() {
         let (status, told) = admin.ask(Method::PUT, "/config", wrong).await;
         assert!(status == 400 && told.to_string().contains(about), "{told}");
     }
-    assert_eq!(offers().await, (false, false), "nothing of a refused change holds");
+    assert_eq!(offers().await, (false, false), "a refused change applies in no part");
     admin.set(json!({"tools": {"policy": null}})).await;
     assert_eq!(offers().await, (true, true));
 }

@@ -1,4 +1,4 @@
-//! What is kept of conversations: switched on and off, searched, heard, exported and deleted for good. Not for the SQL of it.
+//! History of conversations: switched on and off, searched, played, exported and deleted. Not for its SQL.
 
 use hearken_audio::pcm;
 use hearken_proto::device::ListenMode;
@@ -16,14 +16,14 @@ use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
-/// What comes of this request below `/api/history`.
+/// Sends a request below `/api/history`; returns its status and body.
 async fn history(admin: &Admin, method: Method, path: &str) -> (u16, Value) {
     ask(&admin.server, method, &format!("/api/history{path}"), &admin.token, Value::Null).await
 }
 
-/// The turns that fit, once there are so many.
+/// Waits until this many turns match the query, and returns them.
 async fn kept(admin: &Admin, query: &str, count: usize) -> Vec<Value> {
-    eventually("turns are kept", async || {
+    eventually("turns are stored", async || {
         let (status, told) = history(admin, Method::GET, query).await;
         assert_eq!(status, 200, "{told}");
         let turns = told["turns"].as_array().unwrap().clone();
@@ -32,7 +32,7 @@ async fn kept(admin: &Admin, query: &str, count: usize) -> Vec<Value> {
     .await
 }
 
-/// A person says something to a device so many times.
+/// A person speaks to a device this many times.
 async fn spoken_words(admin: &Admin, times: usize) {
     let mut person = Person::meet(&admin.server.device_url(), 1, ListenMode::Auto).await;
     for _ in 0..times {
@@ -41,7 +41,7 @@ async fn spoken_words(admin: &Admin, times: usize) {
     }
 }
 
-/// The samples of a WAV file.
+/// Downloads the sound of one side of a turn; returns its samples.
 async fn sound(admin: &Admin, turn: &Value, side: &str) -> Vec<i16> {
     let url =
         admin.server.http_url(&format!("/api/history/{}/{side}.wav", turn["id"].as_str().unwrap()));
@@ -57,7 +57,7 @@ async fn sound(admin: &Admin, turn: &Value, side: &str) -> Vec<i16> {
 }
 
 #[tokio::test]
-async fn what_was_said_is_kept_searched_and_deleted() {
+async fn turns_are_stored_searched_and_deleted() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     spoken_turn(&admin.server).await;
@@ -79,7 +79,7 @@ async fn what_was_said_is_kept_searched_and_deleted() {
         assert_eq!(audio, Some(json!({"heard": null, "said": null})));
         let same = listed["turns"].as_array().unwrap().iter().find(|t| t["id"] == turn["id"]);
         turn["began"] = same.unwrap()["began"].clone();
-        assert_eq!(same, Some(&turn), "it is as it was shown");
+        assert_eq!(same, Some(&turn), "it equals its entry in the list");
     }
     let voice = &turns[1];
     assert_eq!((&voice["heard"], &voice["said"]), (&json!(HEARD), &json!(REPLY.join(" "))));
@@ -112,7 +112,7 @@ async fn what_was_said_is_kept_searched_and_deleted() {
     assert_eq!(told, json!({"turns": []}));
 }
 
-/// The turn is saved as a recording, and a replay of it is heard and answered as the turn was.
+/// Downloads the turn as a recording. Its replay must give the same transcript and a reply.
 async fn replays(admin: &Admin, turn: &Value) {
     admin.set(json!({"history.keep": "off"})).await;
     let path = format!("/api/history/{}/recording.jsonl", turn["id"].as_str().unwrap());
@@ -135,7 +135,7 @@ async fn replays(admin: &Admin, turn: &Value) {
 }
 
 #[tokio::test]
-async fn a_turn_is_heard_again_where_sound_is_kept() {
+async fn a_turn_with_stored_sound_can_be_played_and_replayed() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     admin.set(json!({"history.keep": "audio"})).await;
@@ -152,7 +152,7 @@ async fn a_turn_is_heard_again_where_sound_is_kept() {
         assert!((ms - length).abs() <= 60, "{side}: {ms} of {length}");
         assert!(pcm::rms(&samples) > 100.0, "{side} is silent: {}", pcm::rms(&samples));
         match side {
-            "heard" => assert!((-1_000..0).contains(&start), "its beginning was before: {start}"),
+            "heard" => assert!((-1_000..0).contains(&start), "it starts before the turn: {start}"),
             #[allow(clippy::cast_precision_loss, reason = "a small number")]
             _ => assert!((start as f64 - first["at_ms"].as_f64().unwrap()).abs() < 100.0, "{turn}"),
         }
@@ -172,7 +172,7 @@ async fn a_turn_is_heard_again_where_sound_is_kept() {
     assert_eq!(delete().await, 204);
     kept(&admin, "", 0).await;
     assert_eq!(delete().await, 404);
-    // Of a device that never asked for its settings, only its turns are known.
+    // A device that never sent an OTA request is known by its turns only.
     spoken_words(&admin, 1).await;
     let turn = kept(&admin, "", 1).await.remove(0);
     let path = format!("/api/devices/{}", turn["client"].as_str().unwrap());
@@ -182,7 +182,7 @@ async fn a_turn_is_heard_again_where_sound_is_kept() {
 }
 
 #[tokio::test]
-async fn the_last_turns_before_the_end_are_kept() {
+async fn turns_just_before_a_shutdown_are_stored() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("a.db").display());
@@ -204,7 +204,7 @@ async fn the_last_turns_before_the_end_are_kept() {
 }
 
 #[tokio::test]
-async fn strangers_and_wrong_questions_are_refused() {
+async fn requests_without_a_token_and_invalid_queries_are_refused() {
     let vendors = Vendors::start().await;
     let admin =
         Admin::start(&vendors, |c| c.auth.required = hearken::config::AuthRequired::Auto).await;
@@ -253,7 +253,7 @@ async fn strangers_and_wrong_questions_are_refused() {
     assert!(server.metric("hearken_history_lost_total").await < 1.0);
 }
 
-/// The last request that the model got: its name, the beginning of its instructions, and the number of messages.
+/// The last request to the model: model name, start of the instructions, and number of messages.
 fn last_request(vendors: &Vendors) -> (String, String, usize) {
     let request: Value = serde_json::from_str(vendors.llm.seen().texts.last().unwrap()).unwrap();
     assert_eq!(request.get("tools"), None, "none may be called");
@@ -265,7 +265,7 @@ fn last_request(vendors: &Vendors) -> (String, String, usize) {
 }
 
 #[tokio::test]
-async fn a_turn_is_tried_again_with_other_instructions_and_another_model() {
+async fn a_turn_can_be_rerun_with_other_instructions_and_another_model() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.dialogue.system_prompt = "Be friendly at {current_time}.".into();

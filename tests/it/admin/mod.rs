@@ -1,5 +1,5 @@
-//! The administrator over real sockets: tokens, sessions, figures, the audit, and settings that
-//! change while the server runs. Not for what a setting does beyond being used.
+//! The administration API over real sockets: tokens, sessions, figures, audit log, and settings
+//! that change at run time. Not for the effect of each setting.
 
 mod accounts;
 mod backup;
@@ -23,7 +23,7 @@ fn guarded(config: &mut Config) {
     config.auth.admin_token = hearken_base::Secret::new(PASSWORD);
 }
 
-/// A server and somebody who is logged in.
+/// A server and a session of its administrator.
 struct Admin {
     server: TestServer,
     token: String,
@@ -46,7 +46,7 @@ impl Admin {
         Self { server, token }
     }
 
-    /// What comes of this path below `/api/admin`.
+    /// Sends a request below `/api/admin`; returns its status and body.
     async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
         ask(&self.server, method, &format!("/api/admin{path}"), &self.token, body).await
     }
@@ -57,7 +57,7 @@ impl Admin {
         told
     }
 
-    /// Changes settings, which must be taken.
+    /// Changes settings; the server must accept them.
     async fn set(&self, wanted: Value) -> Value {
         let (status, told) = self.ask(Method::PUT, "/config", wanted).await;
         assert_eq!(status, 200, "{told}");
@@ -75,7 +75,7 @@ async fn ask(
     ask_at(server.http_url(path), method, token, body).await
 }
 
-/// The same of any server.
+/// Sends a request with this token to any server.
 async fn ask_at(url: String, method: Method, token: &str, body: Value) -> (u16, Value) {
     let mut asked = Client::new().request(method, url);
     if !token.is_empty() {

@@ -1,5 +1,5 @@
-//! The administrator's password over real sockets and by command: the first one, chosen with the code in the log, a changed one,
-//! and a forgotten one.
+//! The administrator's password over real sockets and by command: set first with the code in the
+//! log, changed, and reset.
 
 use std::process::Stdio;
 
@@ -26,7 +26,7 @@ async fn ask(
     ask_at(server.http_url(path), method, token, body).await
 }
 
-/// The code in the log behind this place.
+/// The setup code that is logged after this offset of the log.
 async fn code(server: &ServerProcess, behind: usize) -> String {
     eventually("the code is logged", async || {
         let text = server.log();
@@ -66,7 +66,7 @@ async fn command(server: &ServerProcess, args: &[&str], input: &str) -> (Option<
 }
 
 #[tokio::test]
-async fn the_first_password_is_chosen_with_the_code_and_changed_and_forgotten() {
+async fn the_password_is_set_with_the_code_then_changed_and_reset() {
     let vendors = Vendors::start().await;
     let env = [("HEARKEN__LOG__FORMAT", "json"), ("HEARKEN__AUTH__ADMIN_TOKEN", PASSWORD)];
     let mut server = ServerProcess::start(&vendors, &env).await;
@@ -84,9 +84,9 @@ async fn the_first_password_is_chosen_with_the_code_and_changed_and_forgotten() 
     let token = pair["access_token"].as_str().unwrap();
     let (status, _) = ask(&server, Method::GET, "/api/admin/config", token, Value::Null).await;
     assert_eq!((status, chosen(&server).await), (200, json!("set")));
-    assert_eq!(setup(&server, &code, SECOND).await.0, 409, "the code is good once");
+    assert_eq!(setup(&server, &code, SECOND).await.0, 409, "the code is valid once");
     assert_eq!((log_in(&server, PASSWORD).await, log_in(&server, FIRST).await), (401, 200));
-    // The admin token still opens what it opened.
+    // The admin token still opens the same routes.
     assert_eq!(ask(&server, Method::GET, "/api/devices", PASSWORD, Value::Null).await.0, 200);
 
     let change = json!({"current": FIRST, "password": SECOND});
@@ -101,7 +101,8 @@ async fn the_first_password_is_chosen_with_the_code_and_changed_and_forgotten() 
     server.terminate().await;
 }
 
-/// The second password outlives a restart, which offers no code; who has forgotten it chooses another at the machine.
+/// The second password survives a restart, which logs no code; a forgotten password is replaced by
+/// a command on the machine.
 async fn a_restart_keeps_it_and_a_command_replaces_it(server: &mut ServerProcess) {
     server.terminate().await;
     let before = server.log().len();
@@ -136,7 +137,7 @@ async fn a_restart_keeps_it_and_a_command_replaces_it(server: &mut ServerProcess
 }
 
 #[tokio::test]
-async fn a_configured_password_is_neither_chosen_nor_changed() {
+async fn a_configured_password_cannot_be_set_or_changed() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.admin.password = hearken_base::Secret::new(PASSWORD);
@@ -152,7 +153,7 @@ async fn a_configured_password_is_neither_chosen_nor_changed() {
         super::ask(&admin.server, Method::POST, "/api/admin/password", &admin.token, body).await;
     let about = told.1["error"]["message"].as_str().unwrap();
     assert!(told.0 == 409 && about.contains("`admin.password`"), "{about}");
-    // Ten tries a minute, as for log-ins.
+    // The limit is ten attempts a minute, as for logins.
     let body = json!({"code": "x", "password": FIRST});
     let mut last = 0;
     for _ in 0..12 {

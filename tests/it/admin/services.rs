@@ -1,4 +1,4 @@
-//! Tests of the services of a turn: what each finds, in what time, and what it tells of a service that fails.
+//! Service tests: the result and the time for each service, and the error if one fails.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,14 +16,14 @@ async fn tested(admin: &Admin, body: Value) -> (u16, Value) {
     ask(&admin.server, Method::POST, "/api/services/test", &admin.token, body).await
 }
 
-/// A second of sound as a WAV file in base64.
+/// One second of sound as a WAV file in base64.
 fn recording() -> String {
     let sound = pcm::tone(440.0, 16_000, 16_000);
     STANDARD.encode(hearken::history::sound::wav_file(&sound, 16_000))
 }
 
 #[tokio::test]
-async fn each_service_is_tried_alone_and_measured() {
+async fn each_service_is_tested_alone_and_timed() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     let (status, told) = tested(&admin, json!({"service": "tts"})).await;
@@ -42,14 +42,14 @@ async fn each_service_is_tried_alone_and_measured() {
         );
         assert_eq!((&told["first_ms"], &told["audio"]), (&Value::Null, &Value::Null));
     }
-    assert!(vendors.asr.seen().audio_bytes - sounds > 32_000, "it has heard both");
+    assert!(vendors.asr.seen().audio_bytes - sounds > 32_000, "it received both");
     let (status, told) = tested(&admin, json!({"service": "llm"})).await;
     assert_eq!((status, &told["text"]), (200, &json!(REPLY.join(" "))), "{told}");
     admin.server.stop().await;
 }
 
 #[tokio::test]
-async fn a_text_is_spoken_in_a_voice_and_counted_until_a_limit_is_reached() {
+async fn speech_tests_use_the_voice_and_count_towards_the_limit() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| config.usage.total_seconds = 1).await;
     let text = "Nobody has said this before.";
@@ -57,14 +57,14 @@ async fn a_text_is_spoken_in_a_voice_and_counted_until_a_limit_is_reached() {
     let body = json!({"service": "tts", "text": text, "voice": voice});
     let (status, told) = tested(&admin, body.clone()).await;
     assert_eq!((status, &told["ok"], &told["text"]), (200, &json!(true), &json!(text)), "{told}");
-    // The server has phrases spoken meanwhile.
+    // Meanwhile the server also has its fixed phrases synthesised.
     let sent = json!({"text": text, "voice": voice});
     let spoken = calls(&admin, "tts").await;
     assert!(spoken.iter().any(|call| call["sent"] == sent), "{spoken:?}");
     let (_, told) = ask(&admin.server, Method::GET, "/api/usage", &admin.token, Value::Null).await;
     let trials = told["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "trial");
     assert_eq!(trials.unwrap()["said_chars"], text.len(), "{told}");
-    // Some more, until there is a second of speech.
+    // Further requests, until a second of speech is used.
     let refused = eventually("the limit is reached", async || {
         let (_, told) = tested(&admin, body.clone()).await;
         told["error"].as_str().map(ToOwned::to_owned)
@@ -79,7 +79,7 @@ async fn a_text_is_spoken_in_a_voice_and_counted_until_a_limit_is_reached() {
 }
 
 #[tokio::test]
-async fn a_service_that_fails_says_why_and_works_when_it_is_back() {
+async fn a_failed_test_gives_the_reason_and_passes_after_recovery() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.llm.api_key = hearken_base::Secret::new("sk-hidden")
@@ -112,7 +112,7 @@ async fn a_service_that_fails_says_why_and_works_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn strangers_and_wrong_tests_are_refused_and_one_runs_at_a_time() {
+async fn service_tests_need_a_token_and_run_one_at_a_time() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.auth.required = hearken::config::AuthRequired::Auto;
@@ -147,7 +147,7 @@ async fn strangers_and_wrong_tests_are_refused_and_one_runs_at_a_time() {
     admin.server.stop().await;
 }
 
-/// The calls that are told of a service.
+/// The listed calls of a service.
 async fn calls(admin: &Admin, service: &str) -> Vec<Value> {
     let path = format!("/api/services/calls?service={service}");
     let (status, told) = ask(&admin.server, Method::GET, &path, &admin.token, Value::Null).await;
@@ -156,7 +156,7 @@ async fn calls(admin: &Admin, service: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_each_service_was_sent_and_gave_is_told_also_when_it_failed() {
+async fn service_calls_are_listed_with_input_and_result_even_if_failed() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| config.llm.retry_within_ms = 0).await;
     spoken_turn(&admin.server).await;

@@ -1,4 +1,4 @@
-//! Who the administrator is, what they see, and what is written down of it.
+//! Administrator sessions, the figures of the server and the audit log.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{Admin, PASSWORD, ask, guarded, log_in};
 use crate::support::app::{TestServer, Vendors};
 
 #[tokio::test]
-async fn nobody_passes_without_an_access_token() {
+async fn requests_without_an_access_token_are_refused() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     let (_, pair) = log_in(&admin.server, "admin", PASSWORD).await;
@@ -40,7 +40,7 @@ async fn nobody_passes_without_an_access_token() {
 }
 
 #[tokio::test]
-async fn tokens_are_given_refreshed_once_and_ended() {
+async fn tokens_are_issued_refreshed_once_and_revoked() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let (status, pair) = log_in(&server, "admin", PASSWORD).await;
@@ -59,7 +59,7 @@ async fn tokens_are_given_refreshed_once_and_ended() {
     assert_eq!(ask(&server, Method::GET, "/api/admin/config", token, Value::Null).await.0, 200);
     let (status, told) = exchange(&pair).await;
     assert_eq!((status, &told["error"]["code"]), (401, &json!("UNAUTHORIZED")));
-    assert_eq!(exchange(&next).await.0, 401, "a token that came twice ends the session");
+    assert_eq!(exchange(&next).await.0, 401, "a token that is used twice ends the session");
     let (_, pair) = log_in(&server, "admin", PASSWORD).await;
     let token = pair["access_token"].as_str().unwrap();
     assert_eq!(ask(&server, Method::POST, "/api/admin/logout", token, Value::Null).await.0, 204);
@@ -69,7 +69,7 @@ async fn tokens_are_given_refreshed_once_and_ended() {
 }
 
 #[tokio::test]
-async fn a_changed_password_ends_what_the_former_one_opened() {
+async fn a_changed_password_ends_existing_sessions() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let with = |password: &'static str| {
@@ -100,7 +100,7 @@ async fn a_changed_password_ends_what_the_former_one_opened() {
 }
 
 #[tokio::test]
-async fn passwords_cannot_be_tried_for_long() {
+async fn password_attempts_are_limited() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         guarded(config);
@@ -116,11 +116,11 @@ async fn passwords_cannot_be_tried_for_long() {
     }
     assert!(statuses.starts_with(&[401; 9]) && statuses.ends_with(&[429]), "{statuses:?}");
     let (status, _) = log_in(&server, "admin", "a password of its own").await;
-    assert_eq!(status, 429, "not even the right one is looked at");
+    assert_eq!(status, 429, "the correct password is refused too");
 }
 
 #[tokio::test]
-async fn sessions_are_seen_and_ended() {
+async fn sessions_are_listed_and_ended() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     let body = json!({"client_metadata": {"client_type": "pet"}});
@@ -156,7 +156,7 @@ async fn sessions_are_seen_and_ended() {
 }
 
 #[tokio::test]
-async fn figures_and_the_audit_tell_what_happened() {
+async fn figures_and_the_audit_log_report_what_happened() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     let nowhere = admin.server.http_url("/api/devices/nobody");

@@ -1,4 +1,4 @@
-//! The last turns, as a list, as they happen, and as traces at a collector. Not for which stages a turn has.
+//! Recent turns: as a list, as a live stream, and as traces in a collector. Not for the stages of a turn.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::server::turns::good_answer;
 use crate::server::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
-/// A person says something to a device and is answered.
+/// A person speaks to a device and is answered.
 pub(super) async fn spoken_turn(server: &TestServer) {
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     person.say(&SPEECH).await;
@@ -38,7 +38,7 @@ pub(super) async fn typed_turn(server: &TestServer) {
     json_of(&mut client, "llm_response").await;
 }
 
-/// The last turns, once so many have ended.
+/// Waits until this many turns have ended, and returns them.
 async fn ended(admin: &Admin, count: usize) -> Vec<Value> {
     eventually("turns end", async || {
         let (status, told) =
@@ -52,7 +52,7 @@ async fn ended(admin: &Admin, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn turns_are_listed_for_who_is_logged_in_and_for_nobody_else() {
+async fn turns_are_listed_only_after_login() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| config.auth.required = AuthRequired::Auto).await;
     spoken_turn(&admin.server).await;
@@ -87,7 +87,7 @@ async fn turns_are_listed_for_who_is_logged_in_and_for_nobody_else() {
 }
 
 #[tokio::test]
-async fn turns_are_told_as_they_happen_and_the_stream_ends_with_the_server() {
+async fn live_turns_are_streamed_until_the_server_stops() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     typed_turn(&admin.server).await;
@@ -108,7 +108,7 @@ async fn turns_are_told_as_they_happen_and_the_stream_ends_with_the_server() {
             }
         }
     });
-    // What was before comes first.
+    // The stream starts with earlier turns.
     assert_eq!(turns.recv().await.unwrap()["kind"], "text");
     spoken_turn(&admin.server).await;
     let mut states = Vec::new();
@@ -129,7 +129,7 @@ async fn turns_are_told_as_they_happen_and_the_stream_ends_with_the_server() {
 }
 
 #[tokio::test]
-async fn turns_are_counted_by_firmware_and_a_bucket_names_the_trace_of_its_last_turn() {
+async fn turn_metrics_have_the_firmware_and_an_exemplar_of_the_last_turn() {
     const DEVICE: &str = "02:00:00:00:00:77";
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
@@ -160,7 +160,7 @@ async fn turns_are_counted_by_firmware_and_a_bucket_names_the_trace_of_its_last_
     assert!(named.len() == 1 && named[0].contains(&trace), "{named:?} {turn}");
 }
 
-/// A collector that refuses its first request; sends the requests that it got.
+/// A collector that refuses its first request and forwards every request to the channel.
 async fn collector() -> (String, mpsc::UnboundedReceiver<(String, Bytes)>) {
     let (got, requests) = mpsc::unbounded_channel();
     let server = HttpServer::new(move || {
@@ -194,7 +194,7 @@ fn spans(body: &Bytes) -> Vec<Span> {
 }
 
 #[tokio::test]
-async fn a_turn_is_one_trace_which_a_busy_collector_gets_again() {
+async fn a_turn_is_one_trace_and_is_sent_again_to_a_busy_collector() {
     let (url, mut requests) = collector().await;
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
@@ -225,7 +225,7 @@ async fn a_turn_is_one_trace_which_a_busy_collector_gets_again() {
     }
     let text = String::from_utf8_lossy(&taken);
     assert!(!text.contains(HEARD) && !text.contains(REPLY[0]), "words are in a trace");
-    eventually("what was sent is counted", async || {
+    eventually("exported turns are counted", async || {
         let sent = admin.server.metric(r#"hearken_traces_total{outcome="sent"}"#).await;
         (sent >= 1.0).then_some(())
     })

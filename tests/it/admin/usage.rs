@@ -1,4 +1,4 @@
-//! What was used, and limits of a day, as each kind of client meets them. Not for the SQL of sums.
+//! Usage accounting and daily limits for each kind of client. Not for the SQL of the totals.
 
 use futures_util::SinkExt as _;
 use hearken::config::{AuthRequired, Config};
@@ -25,7 +25,7 @@ async fn usage(admin: &Admin) -> Value {
     told
 }
 
-/// What was used, once so many turns have ended.
+/// Waits until this many turns are counted, and returns the usage.
 async fn used(admin: &Admin, turns: u64) -> Value {
     eventually("turns are counted", async || {
         let told = usage(admin).await;
@@ -34,13 +34,13 @@ async fn used(admin: &Admin, turns: u64) -> Value {
     .await
 }
 
-/// What a person is told by a device.
+/// Speaks to a device and returns the text of its reply.
 async fn told_by_device(person: &mut Person) -> String {
     person.say(&SPEECH).await;
     person.answer().await.sentences.concat()
 }
 
-/// What comes of a request to an application's session, with its status.
+/// Sends a message to an application's session; returns status and body.
 async fn chatted(server: &TestServer, session: &str) -> (u16, Value) {
     let path = format!("/api/sessions/{session}/chat");
     ask(server, Method::POST, &path, "", json!({"message": "hello"})).await
@@ -53,7 +53,7 @@ async fn chat_session(server: &TestServer) -> String {
     told["session_id"].as_str().unwrap().to_owned()
 }
 
-/// A museum's session, for its header.
+/// Registers a museum session; returns the value of its header.
 async fn museum_session(server: &TestServer) -> String {
     let body = json!({"client_metadata": {"client_type": "web", "client_version": "1.0.0"},
         "functions": []});
@@ -77,7 +77,7 @@ fn priced(config: &mut Config) {
 }
 
 #[tokio::test]
-async fn what_each_client_uses_is_told_with_its_cost_also_after_a_restart() {
+async fn usage_and_cost_per_client_survive_a_restart() {
     let vendors = Vendors::start().await;
     let mut config = vendors.config();
     guarded(&mut config);
@@ -121,7 +121,7 @@ async fn what_each_client_uses_is_told_with_its_cost_also_after_a_restart() {
 
     typed_turn(&admin.server).await;
     admin.server.stop().await;
-    // The last turn was seconds ago; the limit of today knows of all of them.
+    // The last turn ended seconds ago; today's limit includes it.
     config.usage.total_cost = cost;
     let admin = Admin::of(TestServer::of(config, Vec::new()).await).await;
     let again = used(&admin, 6).await;
@@ -133,7 +133,7 @@ async fn what_each_client_uses_is_told_with_its_cost_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn at_a_limit_every_kind_of_client_is_told_so_and_works_once_it_is_lifted() {
+async fn clients_at_a_limit_get_a_notice_until_the_limit_is_lifted() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| config.llm.model = "m".into()).await;
     let server = &admin.server;
@@ -176,12 +176,12 @@ async fn at_a_limit_every_kind_of_client_is_told_so_and_works_once_it_is_lifted(
     let texts = vendors.llm.seen().texts.join("\n");
     assert!(
         texts.contains(HEARD) && !texts.contains("all for today"),
-        "what was refused is not remembered"
+        "refused messages are not remembered"
     );
 }
 
 #[tokio::test]
-async fn a_forgotten_device_leaves_its_sums_and_strangers_learn_nothing() {
+async fn totals_outlive_a_deleted_device_and_need_a_token() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;
     let device = "02:00:00:00:00:09";

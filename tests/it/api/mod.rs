@@ -1,5 +1,5 @@
-//! The description of the HTTP API, the page that shows it, and whether the server keeps to it.
-//! Not for what single routes do.
+//! The description of the HTTP API, the page that shows it, and the server's conformance to it. Not
+//! for the behaviour of single routes.
 
 mod strangers;
 
@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::support::app::{TestServer, Vendors};
 
-/// Longest time for all that schemathesis asks.
+/// Time limit for a run of schemathesis.
 const ASKED_WITHIN: Duration = Duration::from_secs(400);
 const PASSWORD: &str = "the password of the tests";
 
@@ -23,7 +23,7 @@ async fn description(server: &TestServer, path: &str) -> Value {
 }
 
 #[actix_web::test]
-async fn the_api_is_described_as_it_is() {
+async fn every_described_route_exists() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let told = description(&server, "/api/openapi.json").await;
@@ -39,7 +39,7 @@ async fn the_api_is_described_as_it_is() {
             let method = method.to_uppercase().parse().unwrap();
             let answer = http.request(method, server.http_url(&somewhere)).send().await.unwrap();
             let status = answer.status();
-            // A stream without an end was found.
+            // An endless stream: the route exists.
             if status == 200 && answer.headers()["content-type"] == "text/event-stream" {
                 continue;
             }
@@ -52,7 +52,7 @@ async fn the_api_is_described_as_it_is() {
 }
 
 #[actix_web::test]
-async fn the_page_that_shows_it_fetches_nothing_from_elsewhere() {
+async fn the_api_page_loads_nothing_from_other_hosts() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let get = async |path: &str| {
@@ -76,7 +76,7 @@ async fn the_page_that_shows_it_fetches_nothing_from_elsewhere() {
 }
 
 #[actix_web::test]
-async fn whatever_is_asked_the_server_keeps_to_its_description() {
+async fn answers_match_the_description_for_generated_requests() {
     let Some(peers) = Peers::installed() else { return };
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
@@ -105,6 +105,6 @@ async fn whatever_is_asked_the_server_keeps_to_its_description() {
     let output = tokio::time::timeout(ASKED_WITHIN, run).await.expect("it ends in time").unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("generated"), "it did ask: {said}");
+    assert!(said.contains("generated"), "it generated requests: {said}");
     server.stop().await;
 }

@@ -1,5 +1,5 @@
-//! What somebody from the Internet without a credential gets at every route, as docs/threat-model.md tells it. Not for
-//! sockets and the worst requests: see `strangers`.
+//! Responses of every route to a client on the Internet without a credential, as
+//! docs/threat-model.md lists them. Not for sockets and the worst requests: see `strangers`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::support::app::{TestServer, Vendors};
 
 const DOCUMENT: &str = "docs/threat-model.md";
 const HEADING: &str = "## What a stranger gets\n";
-/// Routes of the page and its description, which are not in the description of the API.
+/// Routes that the description of the API does not contain.
 const OTHERS: [(&str, &str); 6] = [
     ("GET", "/console/"),
     ("GET", "/api/openapi.json"),
@@ -22,7 +22,7 @@ const OTHERS: [(&str, &str); 6] = [
     ("GET", "/mcp_endpoint/mcp/"),
 ];
 
-/// Every route with its method.
+/// All routes with their methods.
 fn routes() -> Vec<(String, String)> {
     let described = serde_json::to_value(openapi::description()).unwrap();
     let mut routes: Vec<(String, String)> =
@@ -35,7 +35,7 @@ fn routes() -> Vec<(String, String)> {
     routes
 }
 
-/// The status and the code of the refusal that a request from the Internet gets.
+/// The status and the error code of a request from the Internet.
 async fn answer(server: &TestServer, method: &str, path: &str) -> String {
     let path = path.replace("{order}", "say").replace("{key}", "x");
     let parts = path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
@@ -53,7 +53,7 @@ async fn answer(server: &TestServer, method: &str, path: &str) -> String {
     code.map_or(format!("{status}"), |code| format!("{status} `{code}`"))
 }
 
-/// The table of the document: a row for each answer, with its routes.
+/// The table in the document: a row for each answer, with its routes.
 fn table(answers: &BTreeMap<String, Vec<String>>) -> String {
     let rows = answers.iter().map(|(answer, routes)| {
         let routes: Vec<String> = routes.iter().map(|route| format!("`{route}`")).collect();
@@ -63,7 +63,7 @@ fn table(answers: &BTreeMap<String, Vec<String>>) -> String {
 }
 
 #[tokio::test]
-async fn a_stranger_gets_what_the_threat_model_says() {
+async fn a_stranger_gets_the_answers_that_the_threat_model_lists() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.auth.required = AuthRequired::Auto;

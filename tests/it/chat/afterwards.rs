@@ -1,6 +1,5 @@
-//! Ten ordinary turns of a session after anything odd: asked, answered, told and kept as in a
-//! session in which nothing happened. Not for the odd event itself, of which only the end is
-//! checked.
+//! Ten ordinary turns of a session after an odd event: requests, answers, events and stored
+//! messages equal those of a session without it. Of the odd event itself, only the end is checked.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use super::{SOON, Session, Table, answer, code};
 use crate::support::app::{TestServer, Vendors};
 use crate::support::slow_worlds::{AnswerStyle, SlowWorlds};
 
-/// Longest wait for the model, and for the state server, in these tests.
+/// Timeout of the model and of the state server in these tests.
 const PATIENCE_MS: u64 = 2_500;
 const ADMIN: &str = "the admin token of the tests";
 
@@ -31,7 +30,7 @@ const OPENED: [&str; 4] = [
     "assistant: You said {",
 ];
 
-/// Says back what it is told; calls again and again where it is asked to.
+/// Echoes the message; calls a tool again and again after "insist".
 fn reply(asked: &[u8]) -> String {
     let asked = String::from_utf8_lossy(asked);
     match &*asked {
@@ -68,7 +67,7 @@ impl ChatServer {
         Self { table, worlds }
     }
 
-    /// The server stops, and another one starts with what is kept in this folder.
+    /// Stops the server and starts another one on this data folder.
     async fn restarted(self, folder: &Path, tweak: impl FnOnce(&mut Config)) -> Self {
         let Self { table: Table { server, vendors, _worlds, .. }, worlds } = self;
         server.stop().await;
@@ -82,19 +81,19 @@ impl ChatServer {
         Self { table: Table { server, vendors, _worlds, http }, worlds }
     }
 
-    /// Says it, and is told this.
+    /// Sends the message, which must fail with this status and code.
     async fn fails(&self, session: &Session<'_>, message: &str, wanted: (u16, &str)) {
         let told = code(session.post("/chat", json!({ "message": message })).await);
         assert_eq!((told.0, told.1.as_str()), wanted, "{message}");
     }
 }
 
-/// Somebody who talks in a session, and watches it.
+/// A client that talks in a session and watches it.
 struct Talk<'a> {
     chat: &'a ChatServer,
     session: &'a Session<'a>,
     watcher: Watcher,
-    /// Messages that were there before the first turn.
+    /// Number of messages before the first turn.
     before: usize,
 }
 
@@ -105,7 +104,7 @@ impl<'a> Talk<'a> {
         Self { chat, session, watcher, before: messages(session).await.len() }
     }
 
-    /// What the model was asked since it had seen so many texts.
+    /// The prompts after the first `from` requests to the model.
     fn prompts(&self, from: usize) -> Vec<Vec<ChatMessage>> {
         let texts = self.chat.table.vendors.llm.seen().texts;
         let bodies = texts[from..].iter().filter_map(|text| serde_json::from_str(text).ok());
@@ -123,7 +122,7 @@ async fn messages(session: &Session<'_>) -> Vec<Value> {
     told["messages"].as_array().unwrap().clone()
 }
 
-/// A message, but for the ids of its calls.
+/// A message without the ids of its calls.
 fn shown(message: &Value) -> ChatMessage {
     let content = message["content"].as_str().unwrap_or_default();
     let role = serde_json::from_value(message["role"].clone()).unwrap();
@@ -157,7 +156,7 @@ impl Conversation for Talk<'_> {
     }
 }
 
-/// Plays ten turns in a session in which an odd event came before, and rightly left these messages.
+/// Plays ten turns in a session after an odd event that left these messages.
 async fn undisturbed(
     event: &str,
     chat: &ChatServer,
@@ -180,7 +179,7 @@ async fn plain(chat: &ChatServer) -> Vec<TurnSeen> {
 }
 
 #[actix_web::test]
-async fn ten_turns_after_a_model_that_failed() {
+async fn ten_turns_are_normal_after_a_model_failure() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     let llm = &chat.table.vendors.llm;
@@ -209,11 +208,11 @@ async fn ten_turns_after_a_model_that_failed() {
 }
 
 #[actix_web::test]
-async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
+async fn ten_turns_are_normal_after_a_model_failure_after_a_tool_call() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     let llm = &chat.table.vendors.llm;
-    // Who says nothing after a call that worked has answered.
+    // An empty text after a call that succeeded counts as an answer.
     let failed = (503, "LLM_UNAVAILABLE");
     let silent: &[&str] = &OPENED[..3];
     for (behaviour, told, remains) in [
@@ -225,20 +224,20 @@ async fn ten_turns_after_a_model_that_failed_behind_its_tool() {
         let session = chat.table.session().await;
         let asked = llm.seen().requests;
         let failing = async {
-            // The state server pauses: the next request is the one with the tool's result.
+            // The state server is slow, so the next request to the model is the one with the tool's result.
             llm.until(|seen| seen.requests > asked).await;
             llm.set(behaviour);
         };
         tokio::join!(chat.fails(&session, OPEN, told), failing);
         llm.set(Behaviour::Normal);
-        let event = format!("{behaviour:?} behind a tool");
+        let event = format!("{behaviour:?} after a tool call");
         undisturbed(&event, &chat, &session, &plain, remains).await;
     }
     chat.table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn ten_turns_after_a_tool_or_a_state_server_that_failed() {
+async fn ten_turns_are_normal_after_a_tool_or_state_server_failure() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     let nobody = r#"call update_hp {"character_id": "nobody", "change": 1}"#;
@@ -253,23 +252,23 @@ async fn ten_turns_after_a_tool_or_a_state_server_that_failed() {
     chat.worlds.set(AnswerStyle::Dropped);
     chat.fails(&session, OPEN, (502, "MCP_SERVER_ERROR")).await;
     chat.worlds.set(AnswerStyle::Normal);
-    undisturbed("a state server that is away", &chat, &session, &plain, &[]).await;
+    undisturbed("an unreachable state server", &chat, &session, &plain, &[]).await;
     let session = chat.table.session().await;
     chat.worlds.set(AnswerStyle::Conflicts);
     chat.fails(&session, OPEN, (409, "VERSION_CONFLICT")).await;
     chat.worlds.set(AnswerStyle::Normal);
-    undisturbed("a version that is old twice", &chat, &session, &plain, &[]).await;
+    undisturbed("an outdated version, twice", &chat, &session, &plain, &[]).await;
     let session = chat.table.session().await;
     chat.worlds.set(AnswerStyle::Silent);
     session.say(OPEN).await;
     chat.worlds.set(AnswerStyle::Normal);
     let late = [OPENED[0], OPENED[1], "tool: error", "assistant: You said error"];
-    undisturbed("a state server that is late", &chat, &session, &plain, &late).await;
+    undisturbed("a slow state server", &chat, &session, &plain, &late).await;
     chat.table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn ten_turns_after_a_client_that_left() {
+async fn ten_turns_are_normal_after_a_client_left() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     let llm = &chat.table.vendors.llm;
@@ -282,7 +281,7 @@ async fn ten_turns_after_a_client_that_left() {
         let said = json!({"message": OPEN, "stream": stream});
         let asking = chat.table.request(Method::POST, &url).header("Idempotency-Key", key);
         let asking = asking.json(&said).send();
-        // The state server is called next.
+        // Resolves when the state server is called.
         let called = async {
             llm.until(|seen| seen.requests > asked).await;
             chat.worlds.until(chat.worlds.moments() + 1).await;
@@ -290,9 +289,9 @@ async fn ten_turns_after_a_client_that_left() {
         tokio::select! {
             biased;
             () = called => {}
-            answered = asking => panic!("it was to leave before: {answered:?}"),
+            answered = asking => panic!("it should have left before: {answered:?}"),
         }
-        // The turn goes on to its end, and somebody is told.
+        // The turn completes, and watchers receive its events.
         watcher.until("chat.answered", OPEN).await;
         undisturbed(&format!("a client that left, {key}"), &chat, &session, &plain, &OPENED).await;
     }
@@ -300,7 +299,7 @@ async fn ten_turns_after_a_client_that_left() {
 }
 
 #[actix_web::test]
-async fn ten_turns_after_a_session_was_away() {
+async fn ten_turns_are_normal_after_a_session_is_restored() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     for (event, method, part) in
@@ -322,14 +321,14 @@ async fn ten_turns_after_a_session_was_away() {
     let back = format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap());
     assert_eq!(session.post(&back, Value::Null).await.0, 200);
     undisturbed("a rollback", &chat, &session, &plain, &OPENED).await;
-    // Nor does one that is refused leave anything.
+    // A snapshot of an archived session cannot be restored.
     session.post("/archive", Value::Null).await;
     assert_eq!(code(session.post(&back, Value::Null).await), (409, "CONFLICT".into()));
     chat.table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn ten_turns_after_settings_changed_and_changed_back() {
+async fn ten_turns_are_normal_after_settings_changed_and_changed_back() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     let session = chat.table.session().await;
@@ -349,7 +348,7 @@ async fn ten_turns_after_settings_changed_and_changed_back() {
 }
 
 #[actix_web::test]
-async fn ten_turns_after_the_server_was_away() {
+async fn ten_turns_are_normal_after_a_server_restart() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     let folder = chat.table.vendors.config().server.data_dir;
@@ -361,12 +360,12 @@ async fn ten_turns_after_the_server_was_away() {
     };
     let chat = chat.restarted(&folder, |_| {}).await;
     let session = Session { table: &chat.table, id };
-    undisturbed("a server that was away", &chat, &session, &plain, &OPENED).await;
+    undisturbed("a server restart", &chat, &session, &plain, &OPENED).await;
     chat.table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn ten_turns_after_a_purge() {
+async fn ten_turns_are_normal_after_a_purge() {
     let chat = ChatServer::start().await;
     let plain = plain(&chat).await;
     let folder = chat.table.vendors.config().server.data_dir;
@@ -385,7 +384,7 @@ async fn ten_turns_after_a_purge() {
     }
     let restored = chat.table.post(&format!("/api/sessions/{back}/restore"), Value::Null).await;
     assert_eq!(restored.0, 200);
-    // A server purges when it starts.
+    // The server purges at its start.
     let chat = chat.restarted(&folder, |config| config.chat.purge_after = Duration::ZERO).await;
     eventually("it is purged", || async {
         let (_, told) = chat.table.get("/api/sessions?status=deleted").await;
@@ -403,7 +402,7 @@ async fn ten_turns_after_a_purge() {
         let event = format!("a purge, in a {which} session");
         undisturbed(&event, &chat, &session, &plain, &OPENED).await;
     }
-    // Of the same person.
+    // A new session of the same person.
     let fresh = chat.table.session().await;
     undisturbed("a purge, in a new session", &chat, &fresh, &plain, &[]).await;
     let (_, told) = chat.table.get("/api/sessions?user_id=user-123").await;

@@ -1,5 +1,5 @@
-//! Applications whose person is asked before a call: the question is the answer of the message, and
-//! the next message of the session decides.
+//! Applications whose user must confirm a call: the question is the answer to the message, and the
+//! next message of the session decides.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use super::in_process::{ChatInProcess, HIT};
 
 const PHOTO: (&str, &str) = ("take_photo", r#"{"of":"the door"}"#);
 
-/// A camera, which notes the arguments of its calls.
+/// A camera tool that records the arguments of its calls.
 #[derive(Clone, Default)]
 struct Camera(Arc<Mutex<Vec<String>>>);
 
@@ -39,7 +39,7 @@ impl ToolSource for Camera {
     }
 }
 
-/// A session in which a result of the state server made the model want the camera.
+/// A session in which the model wants the camera after a result of the state server.
 async fn asked() -> (ChatInProcess, Camera) {
     let mut chat = ChatInProcess::start().await;
     let camera = Camera::default();
@@ -73,7 +73,7 @@ async fn the_next_message_of_the_session_decides_about_a_call() {
 }
 
 #[tokio::test]
-async fn the_name_of_the_speaker_is_no_part_of_the_answer() {
+async fn the_speakers_name_is_not_part_of_the_confirmation() {
     let (chat, camera) = asked().await;
     let request = json!({"message": "no", "player_id": "yes"});
     let request = serde_json::from_value(request).unwrap();

@@ -1,7 +1,7 @@
-//! Clients that leave while their message is answered: at every moment of the turn, and every 50 ms
-//! of a slow one. Whoever asks again under the same key gets the one answer, and the world was
-//! changed once; without a key all of the turn was done, or nothing. Several instances do the same
-//! in `cluster`.
+//! Clients that disconnect before the answer: at every moment of a turn, and every 50 ms of a slow
+//! one. With an idempotency key, a repeated request gets the one answer, and the world has changed
+//! once; without a key the turn was completed or had no effect. `cluster` does the same with
+//! several instances.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -17,20 +17,22 @@ use super::answer;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::slow_worlds::SlowWorlds;
 
-/// Longest wait for something that is sure to come.
+/// Timeout for events that must occur.
 const SOON: Duration = Duration::from_secs(40);
-/// How long the state server pauses, twice for each request.
+/// Pause of the state server, twice per request.
 pub(crate) const PAUSE: Duration = Duration::from_millis(40);
-/// From one cut of a slow turn to the next.
+/// Interval between the disconnects of a slow turn, in steps.
 const STEP: Duration = Duration::from_millis(50);
-/// From one client's message to the next one's: the store of a busy machine would be late for hundreds at once.
+/// Interval between the messages of two clients; the store of a busy machine is too slow for
+/// hundreds at once.
 const APART: Duration = Duration::from_millis(10);
-/// Behind the last moment that can be seen from outside, the turn is kept, told and answered.
+/// Delays after the last moment that is visible from outside, in ms: the turn is stored, published
+/// and answered.
 const BEHIND: [u64; 6] = [40, 42, 44, 48, 52, 60];
 
 const HURT: &str = r#"call update_hp {"character_id": "hero", "change": -1}"#;
 
-/// A model that calls what it is asked to, and says back what that brought.
+/// A model that makes the requested call and echoes its result.
 pub(crate) async fn vendors() -> Vendors {
     Vendors::of(
         ListenAiAsr::start(Behaviour::Normal, "").await,
@@ -39,7 +41,7 @@ pub(crate) async fn vendors() -> Vendors {
     )
 }
 
-/// Servers that share their sessions; one is enough.
+/// Servers that share their sessions; may be a single one.
 pub(crate) struct Servers<'a> {
     /// `HOST:PORT` of each.
     pub(crate) all: Vec<String>,
@@ -48,20 +50,20 @@ pub(crate) struct Servers<'a> {
     pub(crate) http: reqwest::Client,
 }
 
-/// A session in which one message is said, and somebody who watches it.
+/// A session with one message, and its watcher.
 struct WatchedSession {
     id: String,
     watcher: Socket,
-    /// The server of the first request; others are asked later.
+    /// The server of the first request; later requests go to others.
     at: usize,
 }
 
-/// When a client leaves.
+/// The moment at which a client disconnects.
 #[derive(Debug, Clone, Copy)]
 enum Cut {
-    /// When the model was asked so many times.
+    /// When the model has had this many requests.
     Model(usize),
-    /// At this moment of the state server, and so long after it.
+    /// This many ms after this moment of the state server.
     World(usize, u64),
 }
 
@@ -83,11 +85,11 @@ impl<'a> Servers<'a> {
         self.worlds.put_hero(&id);
         let url = format!("ws://{}/api/sessions/{id}/ws", self.address(at + 2));
         let mut watcher = connect_async(url).await.unwrap().0;
-        frame(&mut watcher, SOON).await.expect("it is told that it is connected");
+        frame(&mut watcher, SOON).await.expect("the server confirms the connection");
         WatchedSession { id, watcher, at }
     }
 
-    /// Says it at one of the servers.
+    /// Builds the request with the message to one of the servers.
     fn say(
         &self,
         session: &WatchedSession,
@@ -104,7 +106,7 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Says it and leaves at once when `leaves` resolves.
+    /// Sends the message and disconnects as soon as `leaves` resolves.
     async fn say_and_leave(
         &self,
         session: &WatchedSession,
@@ -123,7 +125,7 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Resolves at this moment, counted from now.
+    /// Resolves at this moment, counted from the call.
     fn at(&self, cut: Cut) -> impl Future<Output = ()> {
         let asked = self.vendors.llm.seen().requests;
         let moments = self.worlds.moments();
@@ -140,7 +142,7 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Everything that a watcher was told, up to the session's end.
+    /// All events that a watcher received, up to the end of the session.
     async fn told(&self, session: &mut WatchedSession) -> Vec<String> {
         let url =
             format!("http://{}/api/sessions/{}/archive", self.address(session.at), session.id);
@@ -166,7 +168,7 @@ impl<'a> Servers<'a> {
         all
     }
 
-    /// Asks again under the same key, elsewhere and twice: one answer, one turn.
+    /// Repeats the request with the same key, to the same and to other servers: one answer, one turn.
     async fn asked_again(&self, mut session: WatchedSession, key: &str, when: &str) {
         let ask = async |at: usize, stream: bool| -> (u16, Value) {
             answer(self.say(&session, at, Some(key), stream)).await
@@ -181,13 +183,13 @@ impl<'a> Servers<'a> {
         let done = done.unwrap_or_else(|| panic!("left {when}: not the answer alone: {streamed}"));
         let done: Value = serde_json::from_str(done).unwrap();
         assert_eq!((status, done), (200, first), "left {when}");
-        assert_eq!(self.worlds.hero(&session.id), (999, 3), "left {when}: it is done once");
-        assert_eq!(self.messages(&session).await, 4, "left {when}: it is kept once");
+        assert_eq!(self.worlds.hero(&session.id), (999, 3), "left {when}: the change is made once");
+        assert_eq!(self.messages(&session).await, 4, "left {when}: the turn is stored once");
         let told = self.told(&mut session).await;
-        assert_eq!(told, ["character.hp_changed", "chat.answered"], "left {when}: told once");
+        assert_eq!(told, ["character.hp_changed", "chat.answered"], "left {when}: sent once");
     }
 
-    /// The next message is answered, and all of the one before was done, or nothing.
+    /// The next message is answered, and the message before was processed completely or not at all.
     async fn whole_or_nothing(&self, mut session: WatchedSession, when: &str) {
         let url =
             format!("http://{}/api/sessions/{}/chat", self.address(session.at + 1), session.id);
@@ -203,11 +205,11 @@ impl<'a> Servers<'a> {
                 let all = ["character.hp_changed", "chat.answered", "chat.answered"];
                 assert_eq!(told, all, "left {when}");
             }
-            half => panic!("left {when}: hit points and messages are {half:?}, told {told:?}"),
+            half => panic!("left {when}: hit points and messages are {half:?}, events {told:?}"),
         }
     }
 
-    /// Every moment of a turn, as they are seen from outside.
+    /// All moments of a turn that are visible from outside.
     async fn moments(&self) -> Vec<Cut> {
         let mut session = self.watched_session(0).await;
         let before = self.worlds.moments();
@@ -215,13 +217,13 @@ impl<'a> Servers<'a> {
         assert_eq!(status, 200, "{told}");
         self.told(&mut session).await;
         let last = self.worlds.moments() - before;
-        assert!(last >= 4, "a world is read and changed");
+        assert!(last >= 4, "a turn reads and changes its world");
         let world = (1..=last).map(|n| Cut::World(n, 0));
         let behind = BEHIND.map(|after| Cut::World(last, after));
         [Cut::Model(1), Cut::Model(2)].into_iter().chain(world).chain(behind).collect()
     }
 
-    /// Leaves at every moment of a turn.
+    /// Disconnects at every moment of a turn.
     pub(crate) async fn leave_at_every_moment(&self) {
         for (n, cut) in self.moments().await.into_iter().enumerate() {
             for stream in [false, true] {
@@ -236,7 +238,7 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// Leaves a slow turn after 50 ms, after 100 ms, and so on, each time in a session of its own.
+    /// Disconnects from a slow turn after 50 ms, after 100 ms, and so on, each time in a new session.
     pub(crate) async fn leave_at_every_step(&self) {
         self.vendors.llm.set(Behaviour::Slow);
         let mut session = self.watched_session(0).await;
@@ -263,7 +265,7 @@ impl<'a> Servers<'a> {
     }
 }
 
-/// All of its clients have one address: they may ask as often as they like.
+/// All clients have one address, so request limits are off.
 async fn server(vendors: &Vendors, worlds: &SlowWorlds) -> TestServer {
     let tweak = |config: &mut Config| {
         config.state.url = worlds.url.clone();

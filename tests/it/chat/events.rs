@@ -1,4 +1,4 @@
-//! A session's WebSocket: chapter 5.2. Not for what happens in the session.
+//! The WebSocket of a session: chapter 5.2. Not for what happens in the session.
 
 use futures_util::SinkExt as _;
 use hearken_test_support::socket::{Socket, frame};
@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::{SOON, Table};
 
-/// Somebody who watches a session.
+/// A watcher of a session.
 pub(super) struct Watcher {
     socket: Socket,
 }
@@ -19,7 +19,7 @@ impl Watcher {
         Self { socket: connect_async(url).await.unwrap().0 }
     }
 
-    /// The next message, or the code with which the socket was closed.
+    /// The next message, or the code of the close frame.
     pub(super) async fn frame(&mut self) -> Result<Value, Option<u16>> {
         frame(&mut self.socket, SOON).await
     }
@@ -28,7 +28,7 @@ impl Watcher {
         self.frame().await.expect("the socket lives")
     }
 
-    /// The events up to the one of this type about this message.
+    /// Reads events up to the one of this type about this message.
     pub(super) async fn until(&mut self, kind: &str, message: &str) -> Vec<Value> {
         let mut events = Vec::new();
         loop {
@@ -99,7 +99,7 @@ async fn a_watcher_chooses_what_to_see() {
 }
 
 #[actix_web::test]
-async fn who_comes_back_goes_on_after_the_last_event() {
+async fn a_watcher_that_reconnects_continues_after_its_last_event() {
     let table = Table::start().await;
     let session = table.session().await;
     let mut watcher = Watcher::connect(&table, &session.id, "").await;
@@ -117,13 +117,13 @@ async fn who_comes_back_goes_on_after_the_last_event() {
     let kinds: Vec<&str> = events.iter().map(|e| e["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["dice.rolled", "chat.answered", "chat.answered", "chat.answered"]);
     let mut lost = Watcher::connect(&table, &session.id, "?last_event_id=nothing").await;
-    assert_eq!(lost.next().await["complete"], false, "what it missed is not known");
-    assert_eq!(lost.until("chat.answered", "one").await.len(), 1, "but what is kept is told");
+    assert_eq!(lost.next().await["complete"], false, "the missed events are not known");
+    assert_eq!(lost.until("chat.answered", "one").await.len(), 1, "but stored events are sent");
     table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn there_are_only_so_many_watchers() {
+async fn the_number_of_watchers_is_limited() {
     let table = Table::with(|config| config.chat.max_watchers = 1).await;
     let session = table.session().await;
     let mut first = Watcher::connect(&table, &session.id, "").await;

@@ -1,5 +1,5 @@
-//! Chat sessions without HTTP: a scripted model, a real store and state server, and between them a
-//! state server and locks that a test may hold up. Not for what is tested with it.
+//! Chat sessions without HTTP: a scripted model, a real store and state server, and adapters with
+//! which a test delays the state server or the locks. Not for the tests themselves.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -31,18 +31,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::SEED;
 
-/// How long what has begun may go on after the server was told to stop.
+/// Time for requests in progress after the server is asked to stop.
 pub(super) const GRACE: Duration = Duration::from_millis(300);
 
-/// A state server whose answers may be held back: what was asked is done by then.
+/// A state server whose responses can be held back; the call itself is done by then.
 pub(super) struct Held {
     inner: Arc<dyn StateServer>,
     open: watch::Sender<bool>,
-    /// Calls that were done.
+    /// Number of completed calls.
     pub(super) done: watch::Sender<usize>,
-    /// When the last event happened, as the server tells.
+    /// Time of the last event, as the state server reports it.
     pub(super) happened: Arc<Mutex<Option<Timestamp>>>,
-    /// Sessions whose worlds cannot be deleted, and why.
+    /// Sessions whose worlds cannot be deleted, with the error.
     pub(super) stuck: Mutex<HashMap<SessionId, StateError>>,
 }
 
@@ -53,17 +53,17 @@ impl Held {
         Self { inner, open, done, happened: Arc::default(), stuck: Mutex::default() }
     }
 
-    /// From now on answers to calls are held back.
+    /// Holds back responses to calls from now on.
     pub(super) fn hold(&self) {
         self.open.send_replace(false);
     }
 
-    /// Lets them go.
+    /// Releases them.
     pub(super) fn release(&self) {
         self.open.send_replace(true);
     }
 
-    /// Waits until so many calls were done in all.
+    /// Waits until this many calls were completed in total.
     pub(super) async fn until(&self, calls: usize) {
         self.done.subscribe().wait_for(|done| *done >= calls).await.unwrap();
     }
@@ -131,19 +131,19 @@ impl StateServer for Held {
     }
 }
 
-/// Locks that may be lost, or be taken under a fence of long ago.
+/// Locks that can be lost, or that are granted with an old fence.
 #[derive(Default)]
 pub(super) struct OddLocks {
     locks: LocalLocks,
-    /// The fence of each lock, where it is not zero.
+    /// The fence of each lock, unless zero.
     pub(super) fence: Arc<AtomicI64>,
-    /// Taken so far.
+    /// Number of locks taken.
     taken: Arc<AtomicUsize>,
     last: Arc<Mutex<CancellationToken>>,
 }
 
 impl OddLocks {
-    /// The lock that was taken last is lost.
+    /// Loses the lock that was taken last.
     pub(super) fn lose(&self) {
         self.last.lock().unwrap().cancel();
     }
@@ -175,7 +175,7 @@ impl SessionLocks for OddLocks {
     }
 }
 
-/// A chat service with one session, in whose world is a goblin of 13 hit points.
+/// A chat service with one session, whose world contains a goblin of 13 hit points.
 pub(super) struct ChatInProcess {
     pub(super) service: ChatService,
     pub(super) id: SessionId,
@@ -187,9 +187,9 @@ pub(super) struct ChatInProcess {
     _worlds: Worlds,
 }
 
-/// Hits the goblin for 4.
+/// Call that costs the goblin 4 hit points.
 pub(super) const HIT: (&str, &str) = ("update_hp", r#"{"character_id": "goblin", "change": -4}"#);
-/// Makes it.
+/// Call that creates the goblin.
 const GOBLIN: (&str, &str) =
     ("create_character", r#"{"name": "Goblin", "id": "goblin", "hp_max": 13}"#);
 
@@ -232,13 +232,13 @@ impl ChatInProcess {
         this
     }
 
-    /// Makes a session.
+    /// Creates a session.
     pub(super) async fn session(service: &ChatService) -> SessionId {
         let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
         service.create(wanted, &Asker::Anybody).await.unwrap().id
     }
 
-    /// Says something, by a key where there is one.
+    /// Sends a message, with an idempotency key if there is one.
     pub(super) async fn say(
         &self,
         message: &str,
@@ -252,7 +252,7 @@ impl ChatInProcess {
             .await
     }
 
-    /// Says what hits the goblin, and leaves once that is done and its answer is held back.
+    /// Sends the message that hits the goblin, and leaves when the call is done and its response held back.
     pub(super) async fn leave_in_the_middle(&self, key: Option<&str>) {
         self.script.thinks(LlmAct::Call("", vec![HIT]));
         self.state.hold();
@@ -263,13 +263,13 @@ impl ChatInProcess {
         }
     }
 
-    /// The goblin's hit points.
+    /// Hit points of the goblin.
     pub(super) async fn hp(&self) -> i64 {
         let world = self.state.state(&self.id).await.unwrap();
         world["characters"][0]["hp"].as_i64().unwrap()
     }
 
-    /// What was said, as `role: content`.
+    /// The stored messages, as `role: content`.
     pub(super) async fn said(&self) -> Vec<String> {
         let kept = self.service.messages(&self.id, None, 100).await.unwrap();
         kept.messages.iter().map(|m| format!("{:?}: {}", m.role, m.content)).collect()
@@ -280,12 +280,12 @@ impl ChatInProcess {
     }
 }
 
-/// The types of the events up to the first of this one.
+/// Types of the events up to the first one of this type.
 pub(super) async fn told(watch: &mut Watch, last: &str) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     while kinds.last().is_none_or(|kind| kind != last) {
         let next = tokio::time::timeout(super::SOON, watch.events.recv()).await;
-        kinds.push(next.expect("an event comes").expect("the watch goes on").kind);
+        kinds.push(next.expect("an event comes").expect("the watch still runs").kind);
     }
     kinds
 }

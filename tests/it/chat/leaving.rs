@@ -1,5 +1,6 @@
-//! Who leaves before the answer: what has begun to change the world runs to its end, is kept and
-//! told; what has not is dropped; a repeat gets the one answer. Not for cutting sockets.
+//! Clients that leave before the answer: a turn that has started to change the world is completed,
+//! stored and published; any other turn is dropped; a repeated request gets the one answer. Not for
+//! cutting sockets.
 
 use std::time::Duration;
 
@@ -30,19 +31,19 @@ async fn a_message_that_has_called_a_tool_runs_to_its_end() {
     chat.leave_in_the_middle(None).await;
     chat.state.release();
     let events = told(&mut watch, "chat.answered").await;
-    assert!(events.len() > 1, "what happened in the world is told: {events:?}");
+    assert!(events.len() > 1, "changes of the world are published: {events:?}");
     assert_eq!((chat.hp().await, chat.said().await.len()), (9, before + 4));
-    // The next message sees it.
+    // The next prompt contains it.
     chat.say("and now?", None).await.unwrap();
     assert!(chat.script.last_prompt().iter().any(|line| line == "User: hit it"));
 }
 
 #[tokio::test]
-async fn an_event_is_told_with_the_time_at_which_it_happened() {
+async fn an_event_has_the_time_at_which_it_happened() {
     let chat = ChatInProcess::start().await;
     let mut watch = chat.watch().await;
     chat.leave_in_the_middle(None).await;
-    let happened = chat.state.happened.lock().unwrap().expect("the state server tells it");
+    let happened = chat.state.happened.lock().unwrap().expect("the state server reports it");
     chat.state.release();
     let event = tokio::time::timeout(SOON, watch.events.recv()).await.unwrap().unwrap();
     assert_eq!((event.kind.as_str(), event.timestamp), ("character.hp_changed", happened));
@@ -67,7 +68,7 @@ async fn a_repeated_request_waits_for_its_first_and_gets_that_answer() {
 }
 
 #[tokio::test]
-async fn a_message_nobody_waits_for_is_dropped_before_its_first_call() {
+async fn a_message_whose_client_left_is_dropped_before_its_first_call() {
     let chat = ChatInProcess::start().await;
     for key in [None, Some("k")] {
         chat.script.thinks(LlmAct::Write(vec!["late"], NEVER));
@@ -79,29 +80,29 @@ async fn a_message_nobody_waits_for_is_dropped_before_its_first_call() {
             told = chat.say("think", key) => panic!("it was answered: {told:?}"),
             () = thinking => {}
         }
-        // The session is free again, but for a request that may be repeated.
+        // The session is free again, unless the request has a key and may be repeated.
         let next = tokio::time::timeout(Duration::from_millis(500), chat.say("next", None)).await;
         assert_eq!(next.is_ok_and(|told| told.is_ok()), key.is_none(), "{key:?}");
     }
 }
 
 #[tokio::test]
-async fn a_key_is_of_one_request() {
+async fn a_key_belongs_to_one_request() {
     let chat = ChatInProcess::start().await;
     let first = chat.say("hello", Some("k")).await.unwrap();
     assert_eq!(chat.say("hello", Some("k")).await.unwrap(), first);
     let other = chat.say("goodbye", Some("k")).await;
     assert_eq!(fault(&other), Some(Fault::Conflict));
-    assert_eq!(chat.said().await.len(), 4 + 2, "nothing of the other was said");
+    assert_eq!(chat.said().await.len(), 4 + 2, "nothing of the other request is stored");
 }
 
 #[tokio::test]
-async fn a_key_is_not_spent_by_a_message_that_failed_and_changed_nothing() {
+async fn a_key_can_be_reused_after_a_failure_that_changed_nothing() {
     let chat = ChatInProcess::start().await;
     let fails = || LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
     chat.script.thinks(fails());
     assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
-    // A tool that refuses has changed nothing either.
+    // A refused tool call has changed nothing either.
     let nobody = ("update_hp", r#"{"character_id": "nobody", "change": -4}"#);
     chat.script.thinks(LlmAct::Call("", vec![nobody, ("no_such_tool", "{}")])).thinks(fails());
     assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
@@ -111,7 +112,7 @@ async fn a_key_is_not_spent_by_a_message_that_failed_and_changed_nothing() {
 }
 
 #[tokio::test]
-async fn what_failed_after_it_changed_the_world_is_not_done_twice() {
+async fn a_turn_that_failed_after_a_change_is_not_repeated() {
     let chat = ChatInProcess::start().await;
     let fails = LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
     chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(fails);
@@ -120,12 +121,12 @@ async fn what_failed_after_it_changed_the_world_is_not_done_twice() {
     let again = chat.say("hit it", Some("k")).await;
     assert_eq!(fault(&again), Some(Fault::Conflict));
     assert_eq!((chat.hp().await, chat.script.prompts.lock().unwrap().len()), (9, asked));
-    assert_eq!(chat.said().await.len(), 4, "nothing of it is kept");
+    assert_eq!(chat.said().await.len(), 4, "nothing of it is stored");
     chat.say("what now?", Some("another")).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_stops_gives_what_has_begun_its_time() {
+async fn shutdown_waits_for_turns_that_have_effects() {
     let chat = ChatInProcess::start().await;
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
     chat.state.hold();
@@ -141,7 +142,7 @@ async fn a_server_that_stops_gives_what_has_begun_its_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_drops_what_has_not_begun_and_cuts_what_takes_too_long() {
+async fn shutdown_drops_turns_without_effects_and_cuts_slow_ones() {
     let chat = ChatInProcess::start().await;
     let thinks_for_ever = || LlmAct::Write(vec!["late"], NEVER);
     let mut watch = chat.watch().await;
@@ -153,7 +154,7 @@ async fn a_server_that_stops_drops_what_has_not_begun_and_cuts_what_takes_too_lo
         chat.process.cancel();
         other.process.cancel();
     };
-    // With a key too: nothing has happened.
+    // A key makes no difference: nothing has changed.
     let (begun, not_begun, ()) =
         tokio::join!(chat.say("hit it", None), other.say("hm", Some("k")), stopping);
     assert_eq!(
@@ -163,9 +164,9 @@ async fn a_server_that_stops_drops_what_has_not_begun_and_cuts_what_takes_too_lo
 }
 
 #[tokio::test]
-async fn a_message_has_its_time_whatever_it_has_begun() {
+async fn a_message_times_out_even_after_a_change() {
     let chat = ChatInProcess::start().await;
-    // From here on: what a busy machine takes for the messages before is no part of it.
+    // Set only now, so that a slow machine does not fail the messages before.
     let settings = chat.service.settings.get();
     let turn_limit = Duration::from_secs(2);
     chat.service.settings.set(ChatSettings { turn_limit, ..(*settings).clone() });
@@ -176,7 +177,7 @@ async fn a_message_has_its_time_whatever_it_has_begun() {
 }
 
 #[tokio::test]
-async fn a_call_is_heard_to_its_end_though_the_lock_is_lost() {
+async fn a_call_is_awaited_even_if_the_lock_is_lost() {
     let chat = ChatInProcess::start().await;
     let mut watch = chat.watch().await;
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
@@ -185,7 +186,7 @@ async fn a_call_is_heard_to_its_end_though_the_lock_is_lost() {
         chat.state.until(2).await;
         chat.locks.lose();
         let next = tokio::time::timeout(Duration::from_millis(100), chat.say("next", None)).await;
-        assert!(next.is_err(), "the session is not given up before the world is known");
+        assert!(next.is_err(), "the session stays locked until the call has returned");
         chat.state.release();
     };
     let (lost, ()) = tokio::join!(chat.say("hit it", Some("k")), losing);
@@ -195,7 +196,7 @@ async fn a_call_is_heard_to_its_end_though_the_lock_is_lost() {
 }
 
 #[actix_web::test]
-async fn a_client_that_hangs_up_in_the_middle_finds_its_message_answered() {
+async fn a_client_that_disconnects_during_a_call_later_finds_the_answer() {
     let table = Table::start().await;
     let session = table.session().await;
     session.say(r#"call create_character {"name": "Goblin", "id": "goblin", "hp_max": 13}"#).await;
@@ -228,14 +229,14 @@ async fn a_client_that_hangs_up_in_the_middle_finds_its_message_answered() {
 }
 
 #[actix_web::test]
-async fn other_requests_with_effects_run_to_their_end_too() {
+async fn other_requests_with_effects_are_completed_too() {
     let table = Table::start().await;
     let session = table.session().await;
     table.vendors.llm.set(Behaviour::Slow);
     let talking = session.say("a question that takes a while to be said back, for it is a long one and each of its words is slow");
     let leaving = async {
         table.vendors.llm.until(|seen| seen.requests == 1).await;
-        // It waits for the message that is being answered; its client does not.
+        // The request waits for the message in progress; its client disconnects.
         let request = table.request(Method::POST, &session.path("/snapshots"));
         let left = request.timeout(Duration::from_secs(1)).send().await;
         assert!(left.is_err_and(|error| error.is_timeout()));

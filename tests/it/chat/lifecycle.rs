@@ -1,5 +1,5 @@
-//! Sessions made, listed, archived, deleted and restored: chapters 3 and 5.1.2. Not for what is
-//! said in them.
+//! Chat sessions are created, listed, archived, deleted and restored: chapters 3 and 5.1.2. Not for
+//! their messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{SEED, Table, code};
 
 #[actix_web::test]
-async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_over() {
+async fn deleted_sessions_and_their_worlds_are_purged_after_retention() {
     let worlds = Worlds::start(SEED);
     let state = StateConfig { url: worlds.url.clone(), ..StateConfig::default() };
     let state = state_server(&state).unwrap();
@@ -56,7 +56,7 @@ async fn deleted_sessions_are_forgotten_with_their_worlds_when_their_time_is_ove
     let goes = make().await;
     now.delete(&goes).await.unwrap();
     assert_eq!(later.purge().await.unwrap(), 0, "it can be restored");
-    // What was deleted in the same millisecond waits for the next.
+    // A session that was deleted in the same millisecond is purged in the next one.
     eventually("it is purged", || async { (now.purge().await.unwrap() == 1).then_some(()) }).await;
     assert!(store.session(&goes).await.unwrap().is_none());
     let world = state.as_ref().unwrap();
@@ -88,7 +88,7 @@ async fn a_session_goes_through_its_states() {
     assert_eq!(told, (200, json!({"message": "Session archived"})));
     let talk = || async { code(session.post("/chat", json!({"message": "hi"})).await) };
     assert_eq!(talk().await, (409, "CONFLICT".into()));
-    assert_eq!(session.get("").await.1["status"], "archived", "it is kept");
+    assert_eq!(session.get("").await.1["status"], "archived", "it is still stored");
     let told = session.post("/restore", Value::Null).await;
     assert_eq!(told, (200, json!({"message": "Session restored"})));
     session.say("again").await;
@@ -171,7 +171,7 @@ async fn sessions_are_found_by_person_and_status_a_page_at_a_time() {
 }
 
 #[actix_web::test]
-async fn blanks_around_a_users_name_are_no_part_of_it() {
+async fn blanks_around_a_user_name_are_ignored() {
     let table = Table::start().await;
     let wanted = json!({"name": " n ", "creator_id": " ann lee\t", "dm_user_id": " bob", "players": ["cid "]});
     let (status, made) = table.post("/api/sessions", wanted).await;
@@ -189,7 +189,7 @@ async fn blanks_around_a_users_name_are_no_part_of_it() {
 }
 
 #[actix_web::test]
-async fn what_does_not_fit_is_refused() {
+async fn invalid_requests_are_refused() {
     let table = Table::start().await;
     let long = "x".repeat(129);
     for wrong in [
@@ -232,7 +232,7 @@ async fn what_does_not_fit_is_refused() {
 }
 
 #[actix_web::test]
-async fn snapshots_are_places_to_go_back_to() {
+async fn snapshots_can_be_restored() {
     let table = Table::start().await;
     let session = table.session().await;
     let hero = r#"call create_character {"name": "Hero", "id": "hero", "hp_max": 20}"#;

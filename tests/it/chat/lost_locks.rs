@@ -1,7 +1,6 @@
-//! Ten ordinary turns of a session after its lock was lost to somebody else: asked, answered, told
-//! and kept as in a session in which nothing happened. Without HTTP, since a server that is alone
-//! loses no lock; `fleet` has real ones. Not for the odd event itself, of which only the end is
-//! checked.
+//! Ten ordinary turns of a session after another holder took its lock: requests, answers, events
+//! and stored messages equal those of a session without it. Without HTTP, since a single server
+//! loses no lock; `cluster` has real ones. Of the odd event itself, only the end is checked.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,14 +22,14 @@ use serde_json::json;
 use super::in_process::{ChatInProcess, HIT};
 
 const NEVER: Duration = Duration::from_secs(3_600);
-/// A fence of long ago.
+/// A fence below that of the stored session.
 const OLD: i64 = 1;
 
-/// Somebody who talks in the session of a chat, and watches it.
+/// A client that talks in the session of a chat and watches it.
 struct Talk<'a> {
     chat: &'a ChatInProcess,
     watch: Watch,
-    /// Messages that were there before the first turn.
+    /// Number of messages before the first turn.
     before: usize,
 }
 
@@ -40,7 +39,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// A message, but for the ids of its calls.
+/// A message without the ids of its calls.
 fn shown(message: &ChatMessage) -> ChatMessage {
     let mut content = message.content.clone();
     for call in &message.calls {
@@ -76,13 +75,13 @@ impl Conversation for Talk<'_> {
     }
 }
 
-/// Says it; the session is somebody else's before it is answered.
+/// Sends a message; another holder takes the session before the answer is stored.
 async fn is_overtaken(chat: &ChatInProcess) {
     let told = chat.say("an odd question", None).await;
     assert_eq!(told.unwrap_err().fault(), Fault::VersionConflict);
 }
 
-/// The lock is lost while the model writes.
+/// The lock is lost while the model answers.
 async fn while_it_is_answered(chat: &ChatInProcess) {
     chat.script.thinks(LlmAct::Write(vec!["late"], NEVER));
     let asked = chat.script.prompts.lock().unwrap().len() + 1;
@@ -107,10 +106,10 @@ async fn while_it_calls(chat: &ChatInProcess) {
         chat.state.release();
     };
     tokio::join!(is_overtaken(chat), losing);
-    assert_eq!(chat.hp().await, 9, "what was done stays");
+    assert_eq!(chat.hp().await, 9, "the change of the tool remains");
 }
 
-/// Nobody notices the loss before the store does, which knows a later lock.
+/// Only the store notices the loss, as it knows a later lock.
 async fn when_it_is_kept(chat: &ChatInProcess) {
     chat.locks.fence.store(OLD, Ordering::Relaxed);
     is_overtaken(chat).await;
@@ -118,7 +117,7 @@ async fn when_it_is_kept(chat: &ChatInProcess) {
 }
 
 #[tokio::test]
-async fn a_turn_that_cannot_be_stored_is_a_failed_one_in_its_trace() {
+async fn a_turn_that_cannot_be_stored_is_traced_as_failed() {
     let chat = ChatInProcess::start().await;
     let last = || chat.service.turn_journal.last(1).remove(0).outcome;
     assert_eq!(last(), Some(Outcome::Answered));
@@ -126,7 +125,7 @@ async fn a_turn_that_cannot_be_stored_is_a_failed_one_in_its_trace() {
     assert_eq!(last(), Some(Outcome::Failed));
 }
 
-/// The clock was ahead by an hour when the session was used, and has been set back since.
+/// The clock was an hour ahead when the session was used, and has been set back since.
 #[tokio::test]
 async fn a_clock_that_was_set_back_costs_one_message_at_most() {
     let chat = ChatInProcess::start().await;
@@ -136,7 +135,7 @@ async fn a_clock_that_was_set_back_costs_one_message_at_most() {
     chat.locks.fence.store(0, Ordering::Relaxed);
     is_overtaken(&chat).await;
     chat.say("one", None).await.unwrap();
-    // A server that starts knows it before its first message.
+    // A server that starts learns the stored fences before its first message.
     let next = ChatService { locks: Arc::new(LocalLocks::new()), ..chat.service.clone() };
     next.observe_fences().await;
     let request = serde_json::from_value(json!({"message": "two"})).unwrap();
@@ -144,7 +143,7 @@ async fn a_clock_that_was_set_back_costs_one_message_at_most() {
     assert!(chat.said().await.iter().any(|line| line.contains("two")));
 }
 
-/// The same for whoever makes a snapshot, and goes back to it.
+/// The same for creating and restoring a snapshot.
 #[tokio::test]
 async fn a_clock_that_was_set_back_costs_one_snapshot_at_most() {
     let chat = ChatInProcess::start().await;
@@ -167,18 +166,18 @@ async fn a_clock_that_was_set_back_costs_one_snapshot_at_most() {
     }
 }
 
-/// Ten turns in a session in which this came before.
+/// Ten turns in a session after this event.
 async fn undisturbed(when: &str, odd: impl AsyncFnOnce(&ChatInProcess), plain: &[TurnSeen]) {
     let chat = ChatInProcess::start().await;
     let before = chat.said().await;
     odd(&chat).await;
-    assert_eq!(chat.said().await, before, "a lock lost {when}: nothing is kept of the message");
+    assert_eq!(chat.said().await, before, "a lock lost {when}: nothing of the message is stored");
     let after = ten_turns(&mut Talk::new(&chat).await).await;
     assert_undisturbed(&format!("a lock lost {when}"), plain, &after, &[]);
 }
 
 #[tokio::test]
-async fn ten_turns_after_a_lock_was_lost() {
+async fn ten_turns_are_normal_after_a_lock_was_lost() {
     let chat = ChatInProcess::start().await;
     let plain = ten_turns(&mut Talk::new(&chat).await).await;
     assert!(plain.iter().all(|turn| !turn.events.is_empty() && !turn.rows.is_empty()));

@@ -1,5 +1,5 @@
 //! Chat sessions over real sockets: the orchestrator's document, row by row, with the reference
-//! state server behind. Not for the store alone, nor for several instances.
+//! state server. Not for the store alone, nor for several instances.
 
 mod afterwards;
 mod consent;
@@ -27,14 +27,14 @@ use serde_json::{Value, json};
 
 use crate::support::app::{TestServer, Vendors};
 
-/// Longest wait for something that is sure to come.
+/// Timeout for events that must occur.
 const SOON: Duration = Duration::from_secs(20);
 
-/// The dice fall the same in every test.
+/// Makes the dice fall the same in every test.
 const SEED: u64 = 7;
 
-/// A server of chat sessions before a model that says back what it is told, and calls what it is
-/// asked to: `call NAME ARGUMENTS`.
+/// A server of chat sessions with a model that echoes messages and makes requested calls: `call
+/// NAME ARGUMENTS`.
 struct Table {
     server: TestServer,
     vendors: Vendors,
@@ -76,7 +76,7 @@ impl Table {
         self.http.request(method, self.server.http_url(path)).timeout(SOON)
     }
 
-    /// Asks and gives the status and the body.
+    /// Sends a request; returns the status and the body.
     async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let request = self.request(method, path);
         let request = match &body {
@@ -94,7 +94,7 @@ impl Table {
         self.ask(Method::POST, path, Some(body)).await
     }
 
-    /// A new session, and where it is.
+    /// Creates a session.
     async fn session(&self) -> Session<'_> {
         let wanted = json!({"name": "失落的地牢", "creator_id": "user-123", "max_players": 5});
         let (status, made) = self.post("/api/sessions", wanted).await;
@@ -110,7 +110,7 @@ async fn answer(request: RequestBuilder) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }
 
-/// One session of a table.
+/// One chat session of a [`Table`].
 struct Session<'a> {
     table: &'a Table,
     id: String,
@@ -129,14 +129,14 @@ impl Session<'_> {
         self.table.post(&self.path(part), body).await
     }
 
-    /// Says this and gives the whole answer.
+    /// Sends a message; returns the whole answer.
     async fn say(&self, message: &str) -> Value {
         let (status, told) = self.post("/chat", json!({ "message": message })).await;
         assert_eq!(status, 200, "{told}");
         told
     }
 
-    /// What was said so far, as `role: content`.
+    /// The stored messages, as `role: content`.
     async fn said(&self) -> Vec<String> {
         let (status, told) = self.get("/messages").await;
         assert_eq!(status, 200, "{told}");
@@ -147,7 +147,7 @@ impl Session<'_> {
     }
 }
 
-/// The code of an error's body.
+/// The status and the error code of an answer.
 fn code(answer: (u16, Value)) -> (u16, String) {
     let (status, body) = answer;
     (status, body["error"]["code"].as_str().unwrap_or_default().to_owned())

@@ -1,6 +1,6 @@
-//! Whose a session is: clients without a token use their own sessions, under every route, and store
-//! no more than their share. Addresses are those of a trusted proxy's header, as one machine has but
-//! one of its own.
+//! Owners of sessions: clients without a token use only their own sessions, on every route, and
+//! store no more than their share. The addresses come from a trusted proxy's header, as the test
+//! machine has one address only.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const ADMIN: &str = "the admin token of the tests";
 const ANN: &str = "203.0.113.1";
 const BOB: &str = "203.0.113.2";
 
-/// Open to everybody without a token, behind a proxy that tells addresses.
+/// No token required, behind a proxy that reports addresses.
 fn open(config: &mut Config) {
     config.auth.required = AuthRequired::Always;
     config.auth.admin_token = Secret::new(ADMIN);
@@ -64,7 +64,7 @@ async fn watched(table: &Table, address: &str, id: &str) -> bool {
 }
 
 #[actix_web::test]
-async fn a_stranger_finds_nothing_of_anothers_session() {
+async fn another_clients_session_is_not_found() {
     let table = Table::with(open).await;
     let id = created(&table, ANN).await;
     let path = format!("/api/sessions/{id}");
@@ -101,14 +101,14 @@ async fn a_stranger_finds_nothing_of_anothers_session() {
     assert_eq!(listed(list(ANN)).await, std::slice::from_ref(&id));
     assert_eq!(listed(list(BOB).query(&[("user_id", "user-123")])).await, [of_bob]);
     let administrator = listed(list("203.0.113.3").bearer_auth(ADMIN)).await;
-    assert_eq!(administrator.len(), 2, "the administrator sees all: {administrator:?}");
+    assert_eq!(administrator.len(), 2, "the administrator sees both: {administrator:?}");
     let shown = from(&table, "203.0.113.3", Method::GET, &path).bearer_auth(ADMIN);
     assert_eq!(answer(shown).await.0, 200);
     table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn who_has_the_token_is_the_application_and_uses_all() {
+async fn the_application_token_opens_all_sessions() {
     let table = Table::with(|config| {
         open(config);
         config.chat.token = Secret::new("the token of the application");
@@ -127,7 +127,7 @@ async fn who_has_the_token_is_the_application_and_uses_all() {
 }
 
 #[actix_web::test]
-async fn what_an_address_stores_has_a_share() {
+async fn the_number_of_sessions_per_address_is_limited() {
     let table = Table::with(|config| {
         open(config);
         config.chat.max_sessions_per_address = 2;
@@ -145,7 +145,7 @@ async fn what_an_address_stores_has_a_share() {
     let list = from(&table, ANN, Method::GET, "/api/sessions");
     let mut left = listed(list).await;
     left.sort();
-    assert_eq!(left, [second, third], "what was deleted makes room");
+    assert_eq!(left, [second, third], "deleted sessions do not count");
     table.server.stop().await;
 }
 
@@ -169,7 +169,7 @@ async fn a_client_stores_no_more_bytes_than_its_share() {
 }
 
 #[actix_web::test]
-async fn a_session_that_nobody_uses_is_deleted_and_can_be_restored() {
+async fn an_unused_session_is_deleted_and_can_be_restored() {
     let chat = ChatInProcess::with(|settings| settings.retention = Duration::from_millis(1)).await;
     eventually("it is deleted", || async {
         (chat.service.delete_unused().await.unwrap() == 1).then_some(())
@@ -178,5 +178,5 @@ async fn a_session_that_nobody_uses_is_deleted_and_can_be_restored() {
     assert!(chat.service.session(&chat.id).await.is_err());
     chat.service.restore(&chat.id).await.unwrap();
     let kept = ChatInProcess::with(|settings| settings.retention = Duration::ZERO).await;
-    assert_eq!(kept.service.delete_unused().await.unwrap(), 0, "without a limit all are kept");
+    assert_eq!(kept.service.delete_unused().await.unwrap(), 0, "without a limit none is deleted");
 }

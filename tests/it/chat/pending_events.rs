@@ -1,5 +1,5 @@
-//! Events of the server that could not be published at once: told later, in order, each once. Not for
-//! an instance that is killed, nor for how events are stored.
+//! Events of the server that could not be published at once: they are published later, in order,
+//! each once. Not for killed instances, nor for the storage of events.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use hearken_proto::ids::SessionId;
 
 use super::in_process::ChatInProcess;
 
-/// What publishing an event comes to.
+/// How far a published event gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Everywhere,
@@ -21,11 +21,11 @@ enum Reach {
     Nowhere,
 }
 
-/// The bus of an instance, which may not reach the others.
+/// The bus of an instance that may not reach the others.
 struct Bus {
     inner: LocalBus,
     reach: Mutex<Reach>,
-    /// The messages of all events that were to be published.
+    /// The messages of all events to publish.
     asked: Mutex<Vec<String>>,
 }
 
@@ -52,7 +52,7 @@ impl EventBus for Bus {
             match reach {
                 Reach::Everywhere => published.await,
                 Reach::Here => published.await.and(Ok(Published::Here)),
-                Reach::Nowhere => Err("the bus is away".into()),
+                Reach::Nowhere => Err("the bus is unreachable".into()),
             }
         })
     }
@@ -76,7 +76,7 @@ fn instance(of: &ChatService, bus: &Arc<Bus>) -> ChatService {
     ChatService { events, published: PublishedEvents::default(), ..of.clone() }
 }
 
-/// The messages of the events that a watcher was told until now.
+/// The messages of the events that a watcher has received so far.
 fn told(watch: &mut Watch) -> Vec<String> {
     std::iter::from_fn(|| watch.events.try_recv().ok()).map(|event| message(&event)).collect()
 }
@@ -86,20 +86,20 @@ async fn stored(chat: &ChatInProcess) -> Vec<String> {
     pending.iter().map(|pending| message(&pending.event)).collect()
 }
 
-/// One chat at an instance whose events have gone nowhere, and the bus of another instance.
+/// A chat at an instance whose events reached no other instance, and the bus of another instance.
 async fn left() -> (ChatInProcess, Arc<Bus>) {
     let mut chat = ChatInProcess::start().await;
     chat.service.remove_published().await;
-    assert_eq!(stored(&chat).await, [""; 0], "what was published is removed");
+    assert_eq!(stored(&chat).await, [""; 0], "published events are removed");
     chat.service = instance(&chat.service, &Bus::new(Reach::Nowhere));
-    chat.say("one", None).await.expect("an event that is not told is no error");
+    chat.say("one", None).await.expect("an unpublished event is no error");
     chat.say("two", None).await.unwrap();
     assert_eq!(stored(&chat).await, ["one", "two"]);
     (chat, Bus::new(Reach::Everywhere))
 }
 
 #[tokio::test]
-async fn what_another_instance_left_is_told_before_what_comes_next() {
+async fn pending_events_of_another_instance_are_published_first() {
     let (mut chat, bus) = left().await;
     chat.service = instance(&chat.service, &bus);
     let mut watch = bus.watch(&chat.id, None).await.unwrap();
@@ -112,12 +112,12 @@ async fn what_another_instance_left_is_told_before_what_comes_next() {
 }
 
 #[tokio::test]
-async fn what_is_left_in_a_quiet_session_is_told_by_who_looks_twice() {
+async fn pending_events_of_an_idle_session_are_published_at_the_second_look() {
     let (chat, bus) = left().await;
     let service = instance(&chat.service, &bus);
     let mut watch = bus.watch(&chat.id, None).await.unwrap();
     let seen = service.publish_left(&HashSet::new()).await;
-    assert_eq!(told(&mut watch), [""; 0], "its instance may be about to tell it");
+    assert_eq!(told(&mut watch), [""; 0], "its instance may be about to publish it");
     let seen = service.publish_left(&seen).await;
     assert_eq!(told(&mut watch), ["one", "two"]);
     service.publish_left(&seen).await;
@@ -127,7 +127,7 @@ async fn what_is_left_in_a_quiet_session_is_told_by_who_looks_twice() {
 }
 
 #[tokio::test]
-async fn what_reached_one_instance_only_is_told_to_the_others_later() {
+async fn events_that_reached_one_instance_reach_the_others_later() {
     let mut chat = ChatInProcess::start().await;
     let bus = Bus::new(Reach::Here);
     chat.service = instance(&chat.service, &bus);
@@ -139,7 +139,7 @@ async fn what_reached_one_instance_only_is_told_to_the_others_later() {
     assert_eq!(asked[asked.len() - 2..], ["one", "two"], "not again with each turn");
     let seen = chat.service.publish_left(&HashSet::new()).await;
     chat.service.publish_left(&seen).await;
-    assert!(stored(&chat).await.ends_with(&["one".into(), "two".into()]), "the bus is away yet");
+    assert!(stored(&chat).await.ends_with(&["one".into(), "two".into()]), "the bus is still down");
     bus.set(Reach::Everywhere);
     chat.service.publish_left(&seen).await;
     chat.service.remove_published().await;

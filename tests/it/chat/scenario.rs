@@ -1,4 +1,4 @@
-//! The document's own scenario, a fight in a dungeon, from beginning to end. Not for its parts.
+//! The scenario of the document, a fight in a dungeon, from start to end. Not for its parts.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::Table;
 use super::events::Watcher;
 
 #[actix_web::test]
-async fn a_fight_is_played_from_end_to_end() {
+async fn a_fight_can_be_played_to_its_end() {
     let table = Table::start().await;
     let session = table.session().await;
     let mut watcher = Watcher::connect(&table, &session.id, "").await;
@@ -14,7 +14,7 @@ async fn a_fight_is_played_from_end_to_end() {
     let (status, state) = session.get("/state").await;
     assert_eq!((status, &state["session_id"]), (200, &json!(session.id)));
     assert_eq!(session.get("/combat").await.1["active"], false);
-    // The party gathers: several tools of one round at once.
+    // The party gathers: several concurrent tools in one round.
     let gather = "call create_character {\"name\": \"Hero\", \"id\": \"hero\", \"kind\": \"player\", \"hp_max\": 30, \"attack_bonus\": 15, \"damage\": \"1d4+1\"}\n\
         call create_character {\"name\": \"Goblin\", \"id\": \"goblin_1\", \"kind\": \"monster\", \"hp_max\": 13}\n\
         call travel_to {\"location\": \"地下城\"}";
@@ -39,7 +39,7 @@ async fn a_fight_is_played_from_end_to_end() {
     assert_eq!(told["requires_roll"], false);
     let told = session.say("call end_combat {}").await;
     assert!(told.get("turn_info").is_none(), "{told}");
-    // Everybody who watches saw all of it, in order, and nothing of others.
+    // The watcher received all events, in order, and none of other sessions.
     let other = table.session().await;
     other.say("call roll_dice {\"dice\": \"1d6\"}").await;
     session.say("thanks").await;

@@ -1,5 +1,5 @@
-//! Snapshots and their worlds, and what is changed of a session while something else goes on in it:
-//! the dialogue and the world agree before and after. Not for messages.
+//! Snapshots and their worlds, and concurrent changes of a session: the dialogue and the world
+//! agree before and after. Not for messages.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl ChatInProcess {
 }
 
 #[tokio::test]
-async fn a_snapshot_before_the_first_message_brings_the_world_back() {
+async fn a_snapshot_before_the_first_message_restores_the_world() {
     let mut chat = ChatInProcess::start().await;
     let id = ChatInProcess::session(&chat.service).await;
     let first =
@@ -56,7 +56,7 @@ async fn a_snapshot_before_the_first_message_brings_the_world_back() {
 }
 
 #[tokio::test]
-async fn a_snapshot_holds_the_world_of_its_moment_also_after_a_message_that_failed() {
+async fn a_snapshot_after_a_failed_message_has_the_current_world() {
     let chat = ChatInProcess::start().await;
     let fails = LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
     chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(fails);
@@ -70,7 +70,7 @@ async fn a_snapshot_holds_the_world_of_its_moment_also_after_a_message_that_fail
 }
 
 #[tokio::test]
-async fn a_snapshot_waits_for_the_message_that_is_being_answered() {
+async fn a_snapshot_waits_for_the_message_in_progress() {
     let chat = ChatInProcess::start().await;
     chat.leave_in_the_middle(None).await;
     let release = async {
@@ -83,7 +83,7 @@ async fn a_snapshot_waits_for_the_message_that_is_being_answered() {
 }
 
 #[tokio::test]
-async fn going_back_in_an_archived_session_touches_nothing() {
+async fn restoring_a_snapshot_of_an_archived_session_changes_nothing() {
     let chat = ChatInProcess::start().await;
     let kept = chat.snapshot().await;
     chat.hit().await;
@@ -93,16 +93,16 @@ async fn going_back_in_an_archived_session_touches_nothing() {
     assert_eq!((chat.hp().await, chat.said().await.len()), (9, 8));
     chat.service.restore(&chat.id).await.unwrap();
     chat.service.restore_snapshot(&chat.id, &kept.id).await.unwrap();
-    chat.service.restore_snapshot(&chat.id, &kept.id).await.expect("as often as one likes");
+    chat.service.restore_snapshot(&chat.id, &kept.id).await.expect("it can be restored again");
     assert_eq!((chat.hp().await, chat.said().await.len()), (13, 4));
 }
 
 #[tokio::test]
-async fn a_dialogue_that_cannot_go_back_leaves_the_world_as_it_was() {
+async fn a_failed_restore_leaves_the_world_unchanged() {
     let chat = ChatInProcess::start().await;
     let kept = chat.snapshot().await;
     chat.hit().await;
-    // The store knows a later lock than the one that is taken now.
+    // The store knows a later lock than the one that is taken here.
     chat.locks.fence.store(1, Ordering::Relaxed);
     let back = chat.service.restore_snapshot(&chat.id, &kept.id).await;
     assert_eq!(fault(&back), Some(Fault::VersionConflict));
@@ -113,7 +113,7 @@ async fn a_dialogue_that_cannot_go_back_leaves_the_world_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_key_of_after_a_snapshot_is_forgotten_with_its_message() {
+async fn a_key_used_after_a_snapshot_is_forgotten_at_its_restore() {
     let chat = ChatInProcess::start().await;
     let kept = chat.snapshot().await;
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
@@ -122,13 +122,13 @@ async fn a_key_of_after_a_snapshot_is_forgotten_with_its_message() {
     assert_eq!(chat.hp().await, 13);
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
     chat.say("hit it", Some("k")).await.unwrap();
-    assert_eq!((chat.hp().await, chat.said().await.len()), (9, 8), "done, and kept");
+    assert_eq!((chat.hp().await, chat.said().await.len()), (9, 8), "done and stored");
     chat.say("hit it", Some("k")).await.unwrap();
     assert_eq!(chat.hp().await, 9, "once");
 }
 
 #[tokio::test]
-async fn what_changes_a_session_waits_for_its_message() {
+async fn changes_of_a_session_wait_for_the_message_in_progress() {
     let chat = ChatInProcess::start().await;
     let mut watch = chat.watch().await;
     chat.leave_in_the_middle(None).await;
@@ -151,7 +151,7 @@ async fn what_changes_a_session_waits_for_its_message() {
 }
 
 #[tokio::test]
-async fn a_world_that_cannot_be_deleted_stops_no_other() {
+async fn an_undeletable_world_does_not_stop_the_purge_of_others() {
     let chat = ChatInProcess::with(|settings| settings.purge_after = Duration::ZERO).await;
     let mut all = vec![chat.id.clone()];
     for _ in 0..3 {
@@ -164,14 +164,14 @@ async fn a_world_that_cannot_be_deleted_stops_no_other() {
         chat.service.delete(id).await.unwrap();
     }
     let there = async |id: &SessionId| chat.store.session(id).await.unwrap().is_some();
-    // What was deleted in the same millisecond waits for the next.
+    // A session that was deleted in the same millisecond is purged in the next one.
     eventually("the others are purged", || async {
         chat.service.purge().await.unwrap();
         (!there(&all[1]).await && !there(&all[3]).await).then_some(())
     })
     .await;
-    assert!(there(&all[0]).await && there(&all[2]).await, "they are left for the next time");
-    // The world of one is still there. That of the other may be gone.
+    assert!(there(&all[0]).await && there(&all[2]).await, "they are left for the next purge");
+    // The world of the first still exists; that of the other may be deleted.
     chat.service.restore(&all[0]).await.unwrap();
     chat.service.delete(&all[0]).await.unwrap();
     assert_eq!(fault(&chat.service.restore(&all[2]).await), Some(Fault::SessionNotFound));
@@ -185,7 +185,7 @@ async fn a_world_that_cannot_be_deleted_stops_no_other() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_restored_while_others_are_purged_keeps_its_world() {
+async fn a_session_restored_during_a_purge_keeps_its_world() {
     let chat = ChatInProcess::with(|settings| settings.purge_after = Duration::ZERO).await;
     chat.service.delete(&chat.id).await.unwrap();
     eventually("it could be purged", || async {
@@ -195,7 +195,7 @@ async fn a_session_that_is_restored_while_others_are_purged_keeps_its_world() {
     .await;
     let lock = chat.service.locks.lock(chat.id.as_str(), Duration::ZERO).await.unwrap().unwrap();
     let restoring = async {
-        // The purge has its list by now, and waits for the session.
+        // By now the purge has its list and waits for the session.
         tokio::task::yield_now().await;
         let from = [ChatStatus::Deleted];
         let set =

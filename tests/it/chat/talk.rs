@@ -1,4 +1,4 @@
-//! What is said in a session: chapters 2.2 and 4.1. Not for what goes wrong.
+//! Messages of a session: chapters 2.2 and 4.1. Not for failures.
 
 use futures_util::StreamExt as _;
 use reqwest::Method;
@@ -23,7 +23,7 @@ async fn an_answer_has_the_documents_fields() {
 }
 
 #[actix_web::test]
-async fn the_model_is_told_the_scene_the_tools_and_what_was_said() {
+async fn a_prompt_has_the_scene_the_tools_and_the_dialogue() {
     let table = Table::start().await;
     let session = table.session().await;
     session
@@ -49,7 +49,7 @@ async fn the_model_is_told_the_scene_the_tools_and_what_was_said() {
 }
 
 #[actix_web::test]
-async fn only_the_context_costs_nothing_and_is_not_kept() {
+async fn a_context_only_message_asks_no_model_and_stores_nothing() {
     let table = Table::start().await;
     let session = table.session().await;
     session.say("one").await;
@@ -74,7 +74,7 @@ async fn only_the_context_costs_nothing_and_is_not_kept() {
 }
 
 #[actix_web::test]
-async fn old_exchanges_are_left_out_whole_when_the_budget_is_spent() {
+async fn old_exchanges_are_dropped_whole_beyond_the_token_budget() {
     let table = Table::with(|config| {
         config.chat.system_prompt = "short".into();
         config.chat.token_budget = 2_600;
@@ -105,12 +105,12 @@ async fn old_exchanges_are_left_out_whole_when_the_budget_is_spent() {
         }
     }
     let (_, all) = session.get("/messages?limit=200").await;
-    assert_eq!(all["total"], 8 * (4 + 2), "everything is kept");
+    assert_eq!(all["total"], 8 * (4 + 2), "everything is stored");
     table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn messages_come_a_page_at_a_time() {
+async fn messages_are_listed_in_pages() {
     let table = Table::start().await;
     let session = table.session().await;
     for n in 0..6 {
@@ -136,7 +136,7 @@ async fn messages_come_a_page_at_a_time() {
 }
 
 #[actix_web::test]
-async fn an_answer_may_come_as_it_is_written() {
+async fn an_answer_can_be_streamed() {
     let table = Table::start().await;
     let session = table.session().await;
     let said = json!({"message": "call roll_dice {\"dice\": \"1d20\"}", "stream": true});
@@ -168,7 +168,7 @@ async fn an_answer_may_come_as_it_is_written() {
     assert_eq!((*kind, done["response"].as_str().unwrap()), ("done", words.as_str()));
     assert!(words.starts_with("You said ") && events.len() > 3, "{events:?}");
     assert_eq!(session.said().await.len(), 4);
-    // What cannot be begun is refused as ever.
+    // An invalid request is refused as without streaming.
     let refused = json!({"message": "", "stream": true});
     assert_eq!(session.post("/chat", refused).await.0, 400);
     session.post("/archive", Value::Null).await;
@@ -177,7 +177,7 @@ async fn an_answer_may_come_as_it_is_written() {
 }
 
 #[actix_web::test]
-async fn a_named_request_may_be_repeated() {
+async fn a_request_with_a_key_may_be_repeated() {
     let table = Table::start().await;
     let session = table.session().await;
     let ask = |key: &str| {
@@ -189,14 +189,14 @@ async fn a_named_request_may_be_repeated() {
     assert_eq!((first.0, ask("one").await), (200, first.clone()), "the same answer");
     assert_eq!(session.said().await.len(), 4, "said once");
     let (same, other, third) = tokio::join!(ask("two"), ask("two"), ask("three"));
-    assert_eq!((same.0, &same), (200, &other), "also while the first is under way");
+    assert_eq!((same.0, &same), (200, &other), "also while the first is in progress");
     assert_eq!((third.0, session.said().await.len()), (200, 12));
     assert_eq!(ask(&"x".repeat(129)).await.0, 400);
     let another = table.session().await;
     let request = table.request(Method::POST, &another.path("/chat"));
     let (_, told) =
         answer(request.header("Idempotency-Key", "one").json(&json!({"message": "hi"}))).await;
-    assert_eq!(told["response"], "You said hi", "each session has its own names");
+    assert_eq!(told["response"], "You said hi", "each session has its own keys");
     table.server.stop().await;
 }
 
@@ -216,7 +216,7 @@ async fn an_answer_names_the_trace_of_its_turn() {
     };
     let whole = ask(json!({"message": "hi"})).await;
     assert_eq!((whole.0, whole.1.is_some(), last().await), (200, true, whole.1));
-    // The same answer again is no turn.
+    // A repeated answer is not a turn.
     assert_eq!(ask(json!({"message": "hi"})).await, (200, None));
     assert_eq!(ask(json!({"message": "", "stream": true})).await, (400, None));
     let request = table.request(Method::POST, &session.path("/chat"));

@@ -1,4 +1,4 @@
-//! What goes wrong in a session: chapter 7. Not for what does not fit a session as such.
+//! Failures in a session: chapter 7. Not for invalid requests for a session itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ async fn insistent() -> Table {
 }
 
 #[actix_web::test]
-async fn ten_rounds_of_calls_are_enough() {
+async fn a_turn_has_at_most_ten_rounds_of_calls() {
     let table = insistent().await;
     let session = table.session().await;
     let told = session.post("/chat", json!({"message": "hi"})).await;
@@ -63,7 +63,7 @@ async fn ten_rounds_of_calls_are_enough() {
 }
 
 #[actix_web::test]
-async fn a_failing_model_is_told_so_and_the_next_message_works() {
+async fn a_model_failure_is_reported_and_the_next_message_works() {
     let table = Table::with(|config| config.llm.retry_within_ms = 1).await;
     let session = table.session().await;
     for behaviour in [
@@ -84,7 +84,7 @@ async fn a_failing_model_is_told_so_and_the_next_message_works() {
 }
 
 #[actix_web::test]
-async fn a_failing_tool_is_the_models_to_deal_with() {
+async fn the_model_receives_the_error_of_a_failed_tool() {
     let table = Table::start().await;
     let session = table.session().await;
     let told = session.say(r#"call update_hp {"character_id": "nobody", "change": 1}"#).await;
@@ -108,17 +108,17 @@ async fn without_a_state_server_a_session_is_a_dialogue() {
 }
 
 #[actix_web::test]
-async fn a_state_server_that_is_away_is_a_bad_gateway() {
+async fn an_unreachable_state_server_gives_502() {
     let table = Table::with(|config| config.state.url = "http://127.0.0.1:9".into()).await;
     let wanted = json!({"name": "n", "creator_id": "c"});
     let told = table.post("/api/sessions", wanted).await;
     assert_eq!(code(told), (502, "MCP_SERVER_ERROR".into()));
-    assert_eq!(table.get("/api/sessions").await.1["total"], 0, "nothing was made");
+    assert_eq!(table.get("/api/sessions").await.1["total"], 0, "no session was created");
     table.server.stop().await;
 }
 
 #[actix_web::test]
-async fn messages_of_a_session_are_answered_one_after_the_other() {
+async fn messages_of_a_session_are_answered_in_sequence() {
     let table = Table::start().await;
     let session = table.session().await;
     let say = |n: usize| {
@@ -138,7 +138,7 @@ async fn messages_of_a_session_are_answered_one_after_the_other() {
 }
 
 #[actix_web::test]
-async fn one_does_not_wait_for_ever_for_another() {
+async fn the_wait_for_another_message_is_limited() {
     let table = Table::with(|config| config.chat.lock_wait = Duration::from_millis(50)).await;
     let session = table.session().await;
     table.vendors.llm.set(Behaviour::Slow);
@@ -153,7 +153,7 @@ async fn one_does_not_wait_for_ever_for_another() {
     table.server.stop().await;
 }
 
-/// A state server whose version changes under every call, so many times.
+/// A state server whose version changes under each of this many calls.
 async fn contested(times: usize) -> (String, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let version = Arc::new(AtomicI64::new(1));
@@ -206,7 +206,7 @@ async fn contested(times: usize) -> (String, Arc<AtomicUsize>) {
 }
 
 #[actix_web::test]
-async fn a_version_that_is_old_is_tried_once_more() {
+async fn an_outdated_version_is_retried_once() {
     let (url, calls) = contested(1).await;
     let table = Table::with(|config| config.state.url = url).await;
     let session = table.session().await;
@@ -217,7 +217,7 @@ async fn a_version_that_is_old_is_tried_once_more() {
 }
 
 #[actix_web::test]
-async fn a_version_that_is_old_twice_is_a_conflict() {
+async fn an_outdated_version_twice_is_a_conflict() {
     let (url, calls) = contested(usize::MAX).await;
     let table = Table::with(|config| config.state.url = url).await;
     let session = table.session().await;
@@ -229,7 +229,7 @@ async fn a_version_that_is_old_twice_is_a_conflict() {
 }
 
 #[actix_web::test]
-async fn applications_show_their_token_where_there_is_one() {
+async fn applications_need_the_token_if_one_is_set() {
     let token = "the token of the applications";
     let table = Table::with(|config| config.chat.token = hearken_base::Secret::new(token)).await;
     assert_eq!(code(table.get("/api/sessions").await), (401, "UNAUTHORIZED".into()));

@@ -1,5 +1,5 @@
-//! What is at one instance, reached over another: devices, tool clients, text clients' sessions.
-//! Not for instances that die.
+//! Devices, tool clients and sessions of text clients at one instance, reached through another. Not
+//! for instances that die.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) async fn connect(url: &str, headers: &[(&'static str, &str)]) -> Sock
     connect_async(request).await.unwrap().0
 }
 
-/// The next message of this type.
+/// Waits for the next message of this type.
 async fn of_type(socket: &mut Socket, kind: &str) -> Value {
     let waiting = async {
         loop {
@@ -49,7 +49,7 @@ async fn of_type(socket: &mut Socket, kind: &str) -> Value {
     tokio::time::timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("no {kind}"))
 }
 
-/// The code with which the server closes it.
+/// Waits until the server closes the socket; returns the close code.
 async fn closed(socket: &mut Socket) -> Option<u16> {
     let waiting = async {
         while let Some(Ok(message)) = socket.next().await {
@@ -59,7 +59,7 @@ async fn closed(socket: &mut Socket) -> Option<u16> {
         }
         None
     };
-    tokio::time::timeout(SOON, waiting).await.expect("it is closed")
+    tokio::time::timeout(SOON, waiting).await.expect("the socket is closed")
 }
 
 async fn ask(at: &Instance, method: Method, path: &str, body: Value) -> (u16, Value) {
@@ -78,8 +78,8 @@ async fn device(at: &Instance) -> Socket {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_at_one_instance_is_reached_over_the_others() {
-    if !there_is("what is at one instance and reached over another") {
+async fn an_instance_serves_clients_and_tools_of_the_others() {
+    if !there_is("an instance that serves clients of others") {
         return;
     }
     on(Place::postgres().await, |place| async move {
@@ -92,12 +92,12 @@ async fn whatever_is_at_one_instance_is_reached_over_the_others() {
     .await;
 }
 
-/// Tool servers that are added, switched and removed at one instance are so at all.
+/// Tool servers that are added, switched or removed at one instance are so at all of them.
 async fn servers(cluster: &Instances) {
     const ALL: &str = "/api/tools/servers";
     let [one, two, three] = &cluster.all[..] else { panic!("three instances") };
     let seen = async |at: &Instance, wanted: Option<bool>| {
-        eventually("what another instance changed", || async {
+        eventually("the change of another instance", || async {
             let (_, told) = ask(at, Method::GET, ALL, Value::Null).await;
             let all = told["servers"].as_array().unwrap();
             let one = all.iter().find(|server| server["name"] == "far");
@@ -123,7 +123,7 @@ async fn devices(cluster: &Instances) {
     let path = format!("/api/devices/{DEVICE}");
     let alert = json!({"status": "s", "message": "m"});
     let mut socket = device(one).await;
-    eventually("it is known elsewhere", || async {
+    eventually("other instances know the device", || async {
         let (_, told) = ask(two, Method::GET, &path, Value::Null).await;
         (told["connected"] == true && told["session_id"].is_string()).then_some(())
     })
@@ -135,12 +135,12 @@ async fn devices(cluster: &Instances) {
         assert_eq!(status, 202, "{told}");
         assert_eq!(of_type(&mut socket, "alert").await["message"], "m");
     }
-    // It has no tools, and says so everywhere.
+    // The device has no tools; every instance says so.
     for at in [one, two] {
         let (status, told) = ask(at, Method::GET, &format!("{path}/status"), Value::Null).await;
         assert!(status == 404 && told.to_string().contains("self.get_device_status"), "{told}");
     }
-    // The same answers as where it is.
+    // The same answers as at its own instance.
     for (order, body, wanted) in [
         ("nothing", Value::Null, 404),
         ("alert", json!({"status": ""}), 400),
@@ -153,10 +153,10 @@ async fn devices(cluster: &Instances) {
     }
     let stranger = "/api/devices/02:00:00:00:00:99/close";
     assert_eq!(ask(two, Method::POST, stranger, Value::Null).await.0, 404);
-    // It comes back to another instance, which takes the place.
+    // The device reconnects to another instance, which replaces the former connection.
     let mut again = device(three).await;
     assert_eq!(closed(&mut socket).await, Some(1008), "it was replaced");
-    eventually("it is reached where it is now", || async {
+    eventually("it is reached at its new instance", || async {
         let order = ask(one, Method::POST, &format!("{path}/alert"), alert.clone()).await;
         (order.0 == 202).then_some(())
     })
@@ -164,7 +164,7 @@ async fn devices(cluster: &Instances) {
     of_type(&mut again, "alert").await;
     assert_eq!(ask(two, Method::POST, &format!("{path}/close"), Value::Null).await.0, 202);
     closed(&mut again).await;
-    eventually("it is gone everywhere", || async {
+    eventually("all instances know that it left", || async {
         let (_, listed) = ask(two, Method::GET, "/api/devices", Value::Null).await;
         let there = listed["devices"].as_array().unwrap().iter().any(|d| d["connected"] == true);
         (!there).then_some(())
@@ -172,7 +172,7 @@ async fn devices(cluster: &Instances) {
     .await;
 }
 
-/// Answers as a tool client with one tool, until it is dropped.
+/// Answers as a tool client with one tool, until dropped.
 async fn tool_client(at: &Instance, name: &'static str) -> tokio::task::JoinHandle<()> {
     let token = AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap().0;
     let mut socket = connect(&at.socket(&format!("/mcp_endpoint/mcp/?token={token}")), &[]).await;
@@ -199,7 +199,7 @@ async fn tool_client(at: &Instance, name: &'static str) -> tokio::task::JoinHand
     })
 }
 
-/// The names of the tool clients that an instance knows of.
+/// The names of the tool clients that an instance knows.
 pub(super) async fn known(at: &Instance) -> Vec<String> {
     let (_, told) = ask(at, Method::GET, "/api/tools", Value::Null).await;
     let sources = told["sources"].as_array().unwrap().iter();
@@ -231,7 +231,7 @@ async fn tools(cluster: &Instances) {
     }
 }
 
-/// Says something as a text client, in a session or a new one; the session's id.
+/// Sends a message as a text client, in this session or a new one; returns the id of the session.
 async fn say(at: &Instance, session: Option<&str>, text: &str) -> String {
     let mut socket = connect(&at.socket("/"), &[]).await;
     let mut said = json!({"type": "text_input", "text": text});
@@ -255,13 +255,13 @@ async fn texts(cluster: &Instances) {
     say(two, Some(&session), "second").await;
     say(three, Some(&session), "third").await;
     cluster.vendors.llm.forget_texts();
-    // The first one has the session in memory, as it was.
+    // The first instance still has an older copy of the session in memory.
     say(one, Some(&session), "fourth").await;
     let asked = cluster.vendors.llm.seen().texts.join("\n");
     for earlier in ["first", "second", "third"] {
         assert!(asked.contains(&format!("You said {earlier}")), "{asked}");
     }
-    // Whoever ends it ends it for all.
+    // A session that is ended at one instance is ended at all of them.
     let mut socket = connect(&two.socket("/"), &[]).await;
     let start = json!({"type": "start_session", "session_id": session});
     for told in [start, json!({"type": "end_session"})] {

@@ -1,5 +1,5 @@
-//! Clients that leave while their message is answered by one of three instances, and ask another
-//! again. Not for what holds of one instance as well, which is in `chat::cutting`.
+//! Clients that disconnect while one of three instances answers their message, and repeat the
+//! request at another. Behaviour of a single instance is tested in `chat::cutting`.
 
 use hearken_test_support::places::{Place, on};
 use hearken_test_support::redis::there_is;
@@ -9,8 +9,8 @@ use crate::chat::cutting::{PAUSE, Servers, vendors};
 use crate::support::slow_worlds::SlowWorlds;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_leaves_one_instance_gets_the_one_answer_at_another() {
-    if !there_is("clients that leave one instance and ask another again") {
+async fn a_client_that_leaves_gets_its_answer_at_another_instance() {
+    if !there_is("clients that leave and repeat their request at another instance") {
         return;
     }
     on(Place::postgres().await, |place| async move {

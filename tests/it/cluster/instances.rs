@@ -1,5 +1,4 @@
-//! Real instances of the program and a real nginx before them, on loopback ports. Not for what is
-//! asked of them.
+//! Real instances of the program behind a real nginx, on loopback ports. Not for the requests to them.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,11 +12,11 @@ use tempfile::TempDir;
 
 use crate::support::app::Vendors;
 
-/// What all instances sign with.
+/// The signing secret of all instances.
 pub(super) const SECRET: &str = "a secret of all instances";
-/// Instances of a fleet, as in `deploy/`.
+/// Number of instances, as in `deploy/`.
 pub(super) const INSTANCES: usize = 3;
-/// Longest wait for a program to be there.
+/// Time limit for the start of a program.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// A child process, killed when dropped.
@@ -33,7 +32,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         self.0.kill().ok();
         self.0.wait().ok();
     }
@@ -59,7 +58,7 @@ impl Instance {
             ("DATABASE_URL", database.to_owned()),
             ("REDIS_URL", redis.url()),
             ("HEARKEN__AUTH__SECRET", SECRET.into()),
-            // Clients come through a proxy, and tests of access are elsewhere.
+            // Clients come through a proxy; access is tested elsewhere.
             ("HEARKEN__AUTH__REQUIRED", "never".into()),
             ("HEARKEN__OTA__TRUST_PROXY", "true".into()),
             ("HEARKEN__HTTP__REQUESTS_PER_MINUTE", "0".into()),
@@ -72,7 +71,7 @@ impl Instance {
         Self { port, folder, environment, program: None }
     }
 
-    /// Starts it, also again after it was killed.
+    /// Starts the instance, also after it was killed.
     pub(super) fn start(&mut self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearken"));
         command.arg("serve").env_clear().current_dir(self.folder.path());
@@ -80,12 +79,12 @@ impl Instance {
         self.program = Some(Program::start(&mut command, &self.log_file()));
     }
 
-    /// What `kill -9` does.
+    /// Does what `kill -9` does.
     pub(super) fn kill(&mut self) {
         self.program = None;
     }
 
-    /// Asks it to end as a service manager does, and waits until it has.
+    /// Asks it to stop as a service manager does, and waits until it has ended.
     pub(super) async fn terminate(&mut self) -> Duration {
         let mut program = self.program.take().expect("it runs");
         let begun = Instant::now();
@@ -99,7 +98,7 @@ impl Instance {
         self.folder.path().join("log")
     }
 
-    /// What it has logged since it was started last.
+    /// The log since its last start.
     pub(super) fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
@@ -121,7 +120,7 @@ impl Instance {
         }
     }
 
-    /// Waits until it serves, and says this of Redis.
+    /// Waits until it serves and reports this state of Redis.
     pub(super) async fn until(&self, redis: &str) {
         let begun = Instant::now();
         let mut ticks = tokio::time::interval(Duration::from_millis(50));
@@ -136,7 +135,7 @@ impl Instance {
     }
 }
 
-/// Three instances behind nginx, with the servers that they share.
+/// Three instances behind nginx, with the services that they share.
 pub(super) struct Instances {
     pub(super) all: Vec<Instance>,
     pub(super) redis: Redis,
@@ -147,12 +146,12 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    /// Ready ones, on this database.
+    /// Starts the instances on this database and waits until they are ready.
     pub(super) async fn start(vendors: Vendors, database: &str) -> Self {
         Self::with(vendors, database, &[]).await
     }
 
-    /// The same, with these variables beside the usual ones.
+    /// The same, with further environment variables.
     pub(super) async fn with(
         vendors: Vendors,
         database: &str,
@@ -182,7 +181,7 @@ impl Instances {
         cluster
     }
 
-    /// An address through nginx.
+    /// The URL of a path through nginx.
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
@@ -192,7 +191,7 @@ impl Instances {
     }
 }
 
-/// nginx with the configuration of `deploy/`, its addresses changed to these.
+/// Starts nginx with the configuration of `deploy/`, with these addresses.
 fn nginx(port: u16, instances: &[u16], folder: &Path) -> Program {
     let shipped = hearken_test_support::repository().join("deploy/nginx.conf");
     let mut config = std::fs::read_to_string(shipped).unwrap();

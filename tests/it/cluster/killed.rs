@@ -1,7 +1,7 @@
-//! What clients see when an instance is killed under load, and when Redis is: nothing that was
-//! acknowledged is lost, nothing is there twice, nothing is in another's session.
+//! The effect on clients if an instance, or Redis, is killed under load: no acknowledged message is
+//! lost, none is doubled, and none is in another session.
 //!
-//! `HEARKEN_FLEET_TURNS` says how many messages there are; few, unless it is set.
+//! `HEARKEN_FLEET_TURNS` sets the number of messages; the default is small.
 
 use hearken::config::env::{EnvVars as _, ProcessEnv};
 use hearken_test_support::places::{Place, on};
@@ -21,14 +21,14 @@ use crate::support::app::Vendors;
 
 const TURNS: &str = "HEARKEN_FLEET_TURNS";
 const SESSIONS: usize = 20;
-/// Within this a session goes on that a dead instance had locked: its lock lives for 15 s.
+/// A session that a dead instance had locked continues within this time: its lock expires after 15 s.
 const LONGEST: Duration = Duration::from_secs(20);
 
 fn echo(asked: &[u8]) -> String {
     format!("You said {}", String::from_utf8_lossy(asked))
 }
 
-/// A model that says back what it is told; nobody listens or speaks.
+/// A model that echoes messages; speech is not used.
 pub(super) async fn vendors() -> Vendors {
     Vendors::of(
         ListenAiAsr::start(Behaviour::Normal, "").await,
@@ -37,14 +37,14 @@ pub(super) async fn vendors() -> Vendors {
     )
 }
 
-/// What somebody hears who watches a session at one instance.
+/// A watcher of a session at one instance.
 struct Watcher(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Watcher {
     async fn connect(at: &Instance, session: &str, query: &str) -> Self {
         let url = at.socket(&format!("/api/sessions/{session}/ws{query}"));
         let mut watcher = Self(connect_async(url).await.unwrap().0);
-        let connected = watcher.next().await.expect("it is told that it is connected");
+        let connected = watcher.next().await.expect("the server confirms the connection");
         assert_eq!(
             (&connected["type"], &connected["complete"]),
             (&"connected".into(), &true.into())
@@ -61,7 +61,7 @@ impl Watcher {
         None
     }
 
-    /// The ids and the messages of what was answered, up to this message.
+    /// The ids and the messages of the answers, up to this message.
     async fn until(&mut self, last: &str) -> Vec<(String, String)> {
         let mut all = Vec::new();
         while let Some(told) = self.next().await {
@@ -115,16 +115,16 @@ async fn one_is_killed(cluster: &mut Instances, turns: usize) {
         seen.percentile(100),
     );
     assert_eq!(seen.answered, messages * SESSIONS);
-    assert!(seen.percentile(100) < LONGEST, "a dead instance's locks are freed");
-    // Events: in order, each once, also the one that the instance died upon.
+    assert!(seen.percentile(100) < LONGEST, "locks of a dead instance are released");
+    // Events: in order, each once, including the event during which the instance died.
     let wanted: Vec<String> = (0..messages).map(|k| words(0, k)).collect();
     assert!(heard.iter().map(|(_, message)| message).eq(&wanted), "{heard:?}");
-    // Who comes back to another instance is told exactly the rest.
+    // A watcher that reconnects to another instance receives exactly the rest.
     let middle = heard.len().saturating_sub(5);
     let query = format!("?last_event_id={}", heard[middle].0);
     let mut back = Watcher::connect(&cluster.all[0], &load.sessions[0], &query).await;
     assert_eq!(back.until(&last).await, heard[middle + 1..]);
-    // It comes back, under another name, and takes its part again.
+    // The instance returns under another name and takes its share again.
     cluster.all[2].start();
     cluster.all[2].until("ok").await;
     let seen = load.talk(messages, 3).await;
@@ -133,7 +133,7 @@ async fn one_is_killed(cluster: &mut Instances, turns: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_is_told_though_its_instance_died_before_it_could() {
+async fn an_event_of_a_dead_instance_is_published_by_another() {
     if !there_is("an instance that dies while redis is lost") {
         return;
     }
@@ -158,7 +158,7 @@ async fn dies_with_an_event(cluster: &mut Instances) {
     cluster.all[0].kill();
     cluster.redis.begin().await;
     cluster.all[1].until("ok").await;
-    assert_eq!(messages(&watcher.until("one").await), ["one"], "told by another instance");
+    assert_eq!(messages(&watcher.until("one").await), ["one"], "published by another instance");
     say(&cluster.all[2], "two").await;
     assert_eq!(messages(&watcher.until("two").await), ["two"], "and once");
 }
@@ -168,7 +168,7 @@ fn messages(events: &[(String, String)]) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_gets_an_error_when_redis_is_lost() {
+async fn clients_get_no_errors_when_redis_is_lost() {
     if !there_is("a redis that is lost under load") {
         return;
     }

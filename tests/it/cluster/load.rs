@@ -1,5 +1,5 @@
-//! Clients of chat sessions under load, as cautious ones are: each message has a name, and is
-//! asked again under it until it is answered. What they saw, and whether the store agrees.
+//! Clients of chat sessions under load that repeat each message with its idempotency key until it
+//! is answered. Checks what they received, and whether the store agrees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use tokio::task::JoinSet;
 
 use super::instances::Instances;
 
-/// A message that is not answered for this long fails the test.
+/// A message that is not answered within this time fails the test.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Wait before a message is asked again.
+/// Pause before a message is repeated.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// What clients saw.
+/// What the clients observed.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Messages that were answered.
+    /// Number of answered messages.
     pub(crate) answered: usize,
-    /// Answers to attempts by status; 0 where there was none.
+    /// Number of attempts by status; 0 if there was no response.
     pub(crate) statuses: BTreeMap<u16, usize>,
-    /// How long each message took from its first attempt to its answer.
+    /// Time of each message from its first attempt to its answer.
     pub(crate) took: Vec<Duration>,
 }
 
 impl Seen {
-    /// That of which so many percent took less.
+    /// The time within which this percentage of the messages was answered.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let mut took = self.took.clone();
         took.sort_unstable();
@@ -36,13 +36,13 @@ impl Seen {
         took.get(place).copied().unwrap_or_default()
     }
 
-    /// Attempts that were not answered with 200.
+    /// Number of attempts without status 200.
     pub(crate) fn troubles(&self) -> usize {
         self.statuses.iter().filter(|(status, _)| **status != 200).map(|(_, n)| n).sum()
     }
 
-    /// Whether every attempt reached a server that works: at most, its store was not quick enough on
-    /// a busy machine.
+    /// Whether every attempt reached a working server. Status 503 is allowed: the store may be slow
+    /// on a busy machine.
     pub(crate) fn is_served(&self) -> bool {
         self.statuses.keys().all(|status| [200, 503].contains(status))
     }
@@ -56,7 +56,7 @@ impl Seen {
     }
 }
 
-/// Sessions in which somebody talks.
+/// Sessions under load.
 pub(crate) struct Load {
     pub(crate) sessions: Vec<String>,
     http: reqwest::Client,
@@ -65,12 +65,12 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// So many new sessions, through nginx.
+    /// Creates this many sessions through nginx.
     pub(super) async fn new(cluster: &Instances, sessions: usize) -> Self {
         Self::at(cluster.url("/api/sessions"), sessions).await
     }
 
-    /// The same, at a server.
+    /// The same at a server.
     pub(crate) async fn at(base: String, sessions: usize) -> Self {
         let http = reqwest::Client::new();
         let mut load = Self { sessions: Vec::new(), http, base, done: Arc::default() };
@@ -84,12 +84,12 @@ impl Load {
         load
     }
 
-    /// How many messages were answered.
+    /// Number of answered messages.
     pub(crate) fn answered(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Ends when so many messages were answered.
+    /// Waits until this many messages were answered.
     pub(crate) async fn reached(&self, answered: usize) {
         let mut ticks = tokio::time::interval(Duration::from_millis(10));
         while self.answered() < answered {
@@ -97,7 +97,7 @@ impl Load {
         }
     }
 
-    /// Says so many messages in each session, one after the other, all sessions at once.
+    /// Sends this many messages in each session, in sequence; the sessions run concurrently.
     pub(crate) async fn talk(&self, from: usize, messages: usize) -> Seen {
         let mut people = JoinSet::new();
         for (n, session) in self.sessions.iter().enumerate() {
@@ -123,8 +123,7 @@ impl Load {
         all
     }
 
-    /// What the store has of every session is what was said, each message once, in order, each
-    /// with its own answer.
+    /// Checks that the store has each message of every session once, in order, with its own answer.
     pub(crate) async fn check(&self, base: &str, messages: usize) {
         for (n, session) in self.sessions.iter().enumerate() {
             let stored = kept(&self.http, base, session).await;
@@ -141,12 +140,12 @@ impl Load {
     }
 }
 
-/// What is said in a session.
+/// Text of a message.
 pub(crate) fn words(session: usize, message: usize) -> String {
     format!("message {message} of session {session}")
 }
 
-/// What the store has of a session: roles and words of all messages, in order.
+/// The stored messages of a session: roles and texts, in order.
 pub(crate) async fn kept(
     http: &reqwest::Client,
     base: &str,
@@ -169,7 +168,7 @@ pub(crate) async fn kept(
     }
 }
 
-/// Says something until it is answered.
+/// Repeats a message until it is answered.
 async fn say(http: &reqwest::Client, url: &str, words: &str, seen: &mut Seen) {
     let begun = Instant::now();
     let key = uuid::Uuid::new_v4().to_string();

@@ -1,5 +1,5 @@
-//! Several instances of the server: what they share, and what clients see when one, or the Redis
-//! between them, is gone. Real Redis, PostgreSQL and nginx; skipped where there are none.
+//! Several instances of the server: what they share, and the effect on clients if one of them, or
+//! Redis, is down. Uses real Redis, PostgreSQL and nginx; skipped if they are not available.
 
 mod crossings;
 mod cutting;

@@ -1,7 +1,7 @@
-//! Text clients whose sockets are cut while a server's tool is called for them, at every message and
-//! every 100 ms of a turn, and who go on in their session at the other instances: a call that began
-//! is made once and to its end, and the session remembers all of the turn or nothing. Not for
-//! applications, which are in `cutting`.
+//! Text clients whose sockets are cut during a call of a server's tool, at every message and every
+//! 100 ms of a turn, and that resume their session at other instances: a call that started is made
+//! once and completed, and the session remembers all of the turn or nothing. Applications are
+//! tested in `cutting`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -24,13 +24,13 @@ use super::crossings::{connect, known};
 use super::instances::{Instance, Instances, SECRET};
 use crate::support::app::Vendors;
 
-/// Longest wait for something that is sure to come.
+/// Timeout for events that must occur.
 const SOON: Duration = Duration::from_secs(30);
-/// How long the tool works.
+/// Duration of a tool call.
 const WORK: Duration = Duration::from_millis(300);
-/// From one cut of a slow turn to the next.
+/// Interval between the cuts of a slow turn.
 const STEP: Duration = Duration::from_millis(100);
-/// What the model says before it calls the tool.
+/// The text of the model before it calls the tool.
 const BEFORE_CALL: &str = "Let me see.";
 
 fn said(asked: &[u8]) -> String {
@@ -38,7 +38,7 @@ fn said(asked: &[u8]) -> String {
     if asked.starts_with("call ") { BEFORE_CALL.into() } else { format!("You said {asked}") }
 }
 
-/// A tool client whose one tool takes its time, and counts for each number what became of its calls.
+/// A tool client with one slow tool that counts its calls by number.
 struct Switch {
     calls: Arc<Mutex<HashMap<u64, Calls>>>,
     task: JoinHandle<()>,
@@ -71,7 +71,7 @@ impl Drop for Switch {
     }
 }
 
-/// Serves the tool; its calls are made at the same time.
+/// Serves the tool; calls run concurrently.
 async fn serve(socket: Socket, calls: Arc<Mutex<HashMap<u64, Calls>>>) {
     let (sink, mut stream) = socket.split();
     let sink = Arc::new(tokio::sync::Mutex::new(sink));
@@ -105,16 +105,16 @@ async fn answer(asked: &Value, calls: &Mutex<HashMap<u64, Calls>>) -> Option<Val
     })
 }
 
-/// When a socket is cut.
+/// The moment at which a socket is cut.
 #[derive(Debug, Clone, Copy)]
 enum Cut {
-    /// Behind so many messages of the turn.
+    /// After this many messages of the turn.
     Messages(usize),
-    /// So long after the question.
+    /// This long after the question.
     Time(Duration),
 }
 
-/// One text client at an instance, in a session.
+/// A text client at an instance, in a session.
 struct Client {
     socket: Socket,
     session: String,
@@ -134,12 +134,12 @@ impl Client {
     }
 
     async fn next(&mut self) -> Value {
-        frame(&mut self.socket, SOON).await.expect("the connection lives")
+        frame(&mut self.socket, SOON).await.expect("the connection is open")
     }
 
     async fn resume(&mut self, session: &str) {
         self.send(json!({"type": "start_session", "session_id": session})).await;
-        assert_eq!(id_of(&self.next().await), session, "it is the one session");
+        assert_eq!(id_of(&self.next().await), session, "it is the same session");
         self.session = session.to_owned();
     }
 
@@ -147,7 +147,7 @@ impl Client {
         self.send(json!({"type": "text_input", "text": text})).await;
     }
 
-    /// Says it, and gives how many messages answered it; the session stays the same.
+    /// Sends a question; returns the number of messages up to its answer. The session must stay the same.
     async fn ask(&mut self, text: &str) -> usize {
         self.say(text).await;
         for count in 1.. {
@@ -158,7 +158,7 @@ impl Client {
                 return count;
             }
         }
-        unreachable!("there is no end of numbers")
+        unreachable!("the range is infinite")
     }
 }
 
@@ -171,7 +171,7 @@ fn call(number: usize) -> String {
     format!(r#"call turn_on {{"number": {number}}}"#)
 }
 
-/// The instances, and the tool that is at one of them.
+/// The instances, and a tool client at one of them.
 struct House {
     cluster: Instances,
     switch: Switch,
@@ -199,7 +199,7 @@ impl House {
         &self.cluster.all[number % self.cluster.all.len()]
     }
 
-    /// What the model was told before this question and with it, without the instructions.
+    /// The prompt with this question, without the instructions.
     fn prompt(&self, question: &str) -> Vec<Value> {
         let texts = self.cluster.vendors.llm.seen().texts;
         let bodies = texts.iter().rev().filter_map(|text| serde_json::from_str(text).ok());
@@ -209,7 +209,7 @@ impl House {
         found.into_iter().filter(|message| message["role"] != "system").collect()
     }
 
-    /// Goes on in a session at this instance; what the model was told.
+    /// Resumes a session at this instance; returns the prompt of its question.
     async fn go_on(&self, at: usize, session: &str, question: &str) -> Vec<Value> {
         let mut client = Client::connect(self.at(at), true).await;
         client.resume(session).await;
@@ -217,7 +217,7 @@ impl House {
         self.prompt(question)
     }
 
-    /// Cuts one client's socket, and goes on at each instance. True where the call had begun.
+    /// Cuts the socket of one client and resumes at each instance. True if the call had started.
     async fn cut_off(&self, number: usize, streams: bool, cut: Cut) -> bool {
         let when = format!("{cut:?}, streams {streams}, at {}", number % 3);
         let mut client = Client::connect(self.at(number), streams).await;
@@ -239,7 +239,7 @@ impl House {
         let once = if begun { Calls { begun: 1, ended: 1 } } else { Calls::default() };
         assert_eq!(calls, once, "cut {when}");
         is_whole(&all, number, begun, &when);
-        // At the others the session is the same, also where it is in memory as it was before.
+        // At the other instances the session is the same, even if an older copy is in memory.
         for (later, word) in ["third", "fourth"].into_iter().enumerate() {
             let last = all.last().unwrap()["content"].as_str().unwrap().to_owned();
             let question = format!("{word} {number}");
@@ -248,11 +248,11 @@ impl House {
             all.push(json!({"role": "user", "content": question}));
             assert_eq!(shown(&told), shown(&all), "cut {when}");
         }
-        assert_eq!(self.switch.calls(number), once, "cut {when}: nothing was begun later");
+        assert_eq!(self.switch.calls(number), once, "cut {when}: no call was started later");
         begun
     }
 
-    /// How many messages a turn has that nobody cuts, and how long it takes.
+    /// Number of messages of an uncut turn, and its duration.
     async fn whole_turn(&self, number: usize, streams: bool) -> (usize, Duration) {
         let mut client = Client::connect(self.at(number), streams).await;
         let begun = Instant::now();
@@ -269,8 +269,8 @@ fn shown(messages: &[Value]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
 
-/// The turn that was cut is there with its call and result, or is not there at all; no words of one
-/// message are in another.
+/// Checks that the cut turn is remembered with its call and result, or not at all, and that no
+/// message is mixed with another.
 fn is_whole(all: &[Value], number: usize, begun: bool, when: &str) {
     let mut wanted =
         vec![format!("user: first {number}"), format!("assistant: You said first {number}")];
@@ -281,7 +281,7 @@ fn is_whole(all: &[Value], number: usize, begun: bool, when: &str) {
         wanted.push(format!("tool: on {number}"));
         let calls = all[3]["tool_calls"].as_array().unwrap_or_else(|| panic!("{when}: {all:?}"));
         assert_eq!((calls.len(), &calls[0]["id"]), (1, &all[4]["tool_call_id"]), "cut {when}");
-        // Of the answer there is what was said of it.
+        // Of the answer, the part that was sent is remembered.
         if told.len() == wanted.len() + 2 {
             let rest = told.remove(wanted.len());
             let answer = format!("assistant: You said on {number}");
@@ -293,20 +293,20 @@ fn is_whole(all: &[Value], number: usize, begun: bool, when: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_text_client_that_is_cut_off_goes_on_at_another_instance_in_the_one_session() {
-    if !there_is("text clients that are cut off and go on at another instance") {
+async fn a_text_client_that_is_cut_off_resumes_at_another_instance() {
+    if !there_is("text clients that are cut off and resume at another instance") {
         return;
     }
     on(Place::postgres().await, |place| async move {
         let house = House::start(&place).await;
         let mut numbers = 0..;
-        let mut next = || numbers.next().expect("there is no end of numbers");
+        let mut next = || numbers.next().expect("the range is infinite");
         let mut cuts = Vec::new();
         for streams in [false, true] {
             let (messages, _) = house.whole_turn(next(), streams).await;
             assert!(messages >= 3, "{messages} messages of a turn with a call");
             for count in 1..=messages {
-                // From each instance.
+                // One cut at each instance.
                 cuts.extend([0; 3].map(|_| (next(), streams, Cut::Messages(count))));
             }
         }
@@ -332,7 +332,7 @@ async fn a_text_client_that_is_cut_off_goes_on_at_another_instance_in_the_one_se
             begun(&by_time),
         );
         assert!(begun(&by_messages) > 0, "calls begin");
-        assert!((1..by_time.len()).contains(&begun(&by_time)), "before calls begin and behind it");
+        assert!((1..by_time.len()).contains(&begun(&by_time)), "cuts before and after the call");
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! From a stranger's code to a bound device: acceptance check 3.
+//! From the code of an unbound device to its binding: acceptance check 3.
 
 use hmac::{Hmac, Mac as _};
 use reqwest::Method;
@@ -31,7 +31,7 @@ fn proof(challenge: &str, hmac: &str) -> Value {
 }
 
 #[tokio::test]
-async fn check_03_a_stranger_waits_with_a_code_until_somebody_enters_it() {
+async fn check_03_an_unbound_device_waits_until_its_code_is_entered() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, binding).await;
     let told = boot(&server).await;
@@ -42,7 +42,7 @@ async fn check_03_a_stranger_waits_with_a_code_until_somebody_enters_it() {
     assert!(!activation["challenge"].as_str().unwrap().is_empty(), "firmware needs one");
     assert_eq!(activation["timeout_ms"], 30_000);
     assert_eq!(told["websocket"]["token"], "");
-    assert_eq!(boot(&server).await["activation"], *activation, "the code stays while it is good");
+    assert_eq!(boot(&server).await["activation"], *activation, "a valid code stays the same");
     for path in ["/xiaozhi/ota/activate", "/xiaozhi/ota/activate/"] {
         for body in ["{}", "", "no json"] {
             let asked = as_device(&server, Method::POST, path).body(body);
@@ -57,11 +57,11 @@ async fn check_03_a_stranger_waits_with_a_code_until_somebody_enters_it() {
     assert_eq!(told.get("activation"), None);
     assert!(told["websocket"]["token"].as_str().unwrap().len() > 40, "{told}");
     let (status, _) = read(bind(&server, code).await).await;
-    assert_eq!(status, 404, "a code is entered once");
+    assert_eq!(status, 404, "a code can be entered once");
 }
 
 #[tokio::test]
-async fn check_03_a_device_with_a_burned_in_key_proves_it() {
+async fn check_03_a_device_with_a_burned_in_key_must_prove_it() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, binding).await;
     let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -95,12 +95,12 @@ async fn check_03_a_device_with_a_burned_in_key_proves_it() {
     is("bound and proven", &right, 200).await;
     let asked = as_admin(&server, Method::DELETE, &key_at);
     assert_eq!(asked.send().await.unwrap().status(), 204);
-    // Without its key on our side, whoever entered the code has vouched for it.
+    // Without a stored key, entry of the code is proof enough.
     is("key unknown", &wrong, 200).await;
 }
 
 #[tokio::test]
-async fn who_only_knows_the_address_of_a_bound_device_is_a_stranger() {
+async fn another_client_with_the_id_of_a_bound_device_is_unbound() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, binding).await;
     let told = boot(&server).await;
@@ -111,7 +111,7 @@ async fn who_only_knows_the_address_of_a_bound_device_is_a_stranger() {
     assert!(told["activation"]["code"].is_string(), "{told}");
     assert_eq!(told["websocket"]["token"], "");
     let told = boot(&server).await;
-    assert_eq!(told.get("activation"), None, "the bound one goes on: {CLIENT}");
+    assert_eq!(told.get("activation"), None, "the bound client is unaffected: {CLIENT}");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn without_binding_there_is_nothing_to_activate() {
 }
 
 #[tokio::test]
-async fn a_device_that_never_asked_has_no_code_to_wait_with() {
+async fn activation_without_an_ota_request_gives_404() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, binding).await;
     assert_eq!(activate(&server, &json!({})).await.0, 404);

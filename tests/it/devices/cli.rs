@@ -1,4 +1,4 @@
-//! `hearken devices` and `hearken token`, as a person types them.
+//! `hearken devices` and `hearken token` as command lines.
 
 use hearken::config::AuthRequired;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
 
 #[tokio::test]
-async fn a_person_binds_names_lists_and_forgets_a_device() {
+async fn a_device_is_bound_named_listed_and_forgotten_by_command() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, |config| {
@@ -65,7 +65,7 @@ async fn a_person_binds_names_lists_and_forgets_a_device() {
 }
 
 #[tokio::test]
-async fn the_admin_token_is_asked_for_and_may_come_from_a_file() {
+async fn the_admin_token_is_required_and_may_come_from_a_file() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, |config| {
@@ -81,14 +81,14 @@ async fn the_admin_token_is_asked_for_and_may_come_from_a_file() {
         told.contains("the admin token is missing") && told.contains("--admin-token"),
         "{told}"
     );
-    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0, "asking makes no token");
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0, "no token was created");
     let file = folder.path().join("admin_token");
     let args = ["devices", "--url", &url, "--admin-token-file", file.to_str().unwrap()];
     assert_eq!(hearken(elsewhere.path(), &args).await.0, Some(0));
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_with_the_remedy() {
+async fn the_error_for_an_unreachable_server_names_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://127.0.0.1:{}", hearken_test_support::free_port());
     let (code, _, told) = hearken(folder.path(), &["devices", "--url", &url]).await;
@@ -100,7 +100,7 @@ async fn a_server_that_is_not_there_is_told_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_printed_token_opens_the_door() {
+async fn a_printed_token_admits_its_device() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, |config| {

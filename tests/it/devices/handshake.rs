@@ -1,4 +1,4 @@
-//! Tokens at the handshake: acceptance checks 4 and 5, and the rest of who comes in.
+//! Tokens at the handshake: acceptance checks 4 and 5, and other access rules.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::support::app::{TestServer, Vendors};
 
 const DAY: i64 = 86_400;
 
-/// A token of the server's secret, this many seconds old.
+/// A token signed with the server's secret, this many seconds old.
 fn aged(seconds: i64) -> String {
     let tokens = Tokens::new(&Secret::new(SECRET), Duration::from_secs(1));
     let at = Timestamp::now().as_second() - seconds;
@@ -24,7 +24,7 @@ fn aged(seconds: i64) -> String {
 }
 
 #[tokio::test]
-async fn check_04_only_the_token_of_this_device_opens_the_door_until_it_expires() {
+async fn check_04_only_a_devices_own_token_admits_it_until_it_expires() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let token = token(&server).await;
@@ -74,7 +74,7 @@ async fn check_05_a_bare_handshake_is_answered_with_101_and_no_extension() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let token = token(&server).await;
-    // `Host` has no port, and there is no Origin: what firmware sends.
+    // As firmware sends it: `Host` without a port, and no `Origin`.
     let (head, _, stream) =
         shake(&server, "/xiaozhi/v1/", &headers(DEVICE, CLIENT, Some(&token))).await;
     assert!(head.starts_with("http/1.1 101 "), "{head}");
@@ -87,7 +87,7 @@ async fn check_05_a_bare_handshake_is_answered_with_101_and_no_extension() {
 }
 
 #[tokio::test]
-async fn clients_that_cannot_set_headers_show_their_token_in_the_query() {
+async fn a_token_may_be_sent_in_the_query() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let token = token(&server).await;
@@ -98,13 +98,13 @@ async fn clients_that_cannot_set_headers_show_their_token_in_the_query() {
         let (head, body, _) = shake(&server, &path, "Host: localhost\r\n").await;
         assert!(head.starts_with("http/1.1 101 "), "{authorization}: {body}");
     }
-    // Some put it into the header without its scheme.
+    // Some clients send it in the header without its scheme.
     let bare = format!("{}Authorization: {token}\r\n", headers(DEVICE, CLIENT, None));
     assert_eq!(upgrade(&server, &bare).await.0, 101);
 }
 
 #[tokio::test]
-async fn a_device_that_is_not_on_the_list_stays_out_even_with_a_token() {
+async fn a_device_that_is_not_on_the_list_is_refused_even_with_a_token() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         guarded(config);
@@ -121,7 +121,7 @@ async fn a_device_that_is_not_on_the_list_stays_out_even_with_a_token() {
 }
 
 #[tokio::test]
-async fn secrets_made_at_the_first_start_outlive_it() {
+async fn secrets_generated_at_the_first_start_survive_a_restart() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let kept = |config: &mut hearken::config::Config| {
@@ -138,7 +138,7 @@ async fn secrets_made_at_the_first_start_outlive_it() {
 }
 
 #[tokio::test]
-async fn a_device_that_nobody_bound_hears_its_code_and_nothing_else() {
+async fn an_unbound_device_speaks_only_its_code() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         binding(config);
@@ -169,7 +169,7 @@ async fn a_device_that_nobody_bound_hears_its_code_and_nothing_else() {
     let names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
     let digits: Vec<&str> = code.bytes().map(|b| names[usize::from(b - b'0')]).collect();
     assert!(said.contains(&digits.join(", ")), "{code}: {said}");
-    // A forged token is refused all the same, and nobody takes the place of a bound device.
+    // A forged token is still refused, and an unbound client does not replace the bound device.
     let forged = headers(DEVICE, CLIENT, Some("AAAA.17"));
     assert_eq!(upgrade(&server, &forged).await.0, 401);
     let (status, _) = super::read(super::bind(&server, &code).await).await;

@@ -1,5 +1,4 @@
-//! Firmware images: what is offered, and the download. Not for comparing versions, which is tested
-//! where it lives.
+//! Firmware images: the offer and the download. The comparison of versions is tested in its own module.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,7 +6,7 @@ use serde_json::json;
 use super::{as_device, boot, raw_get, read, report};
 use crate::support::app::{TestServer, Vendors};
 
-/// A server with two images of a board: the newer has the bytes 0 to 255 forty times.
+/// A server with two images for a board: the newer one is the bytes 0 to 255, forty times.
 async fn serving(vendors: &Vendors) -> (TestServer, tempfile::TempDir, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let image: Vec<u8> = (0..=255).cycle().take(256 * 40).collect();
@@ -21,7 +20,7 @@ async fn serving(vendors: &Vendors) -> (TestServer, tempfile::TempDir, Vec<u8>) 
 }
 
 #[tokio::test]
-async fn a_newer_image_of_the_board_is_offered_and_loaded() {
+async fn a_newer_image_for_the_board_is_offered_and_downloaded() {
     let vendors = Vendors::start().await;
     let (server, _folder, image) = serving(&vendors).await;
     let firmware = boot(&server).await["firmware"].clone();
@@ -45,7 +44,7 @@ async fn a_newer_image_of_the_board_is_offered_and_loaded() {
 }
 
 #[tokio::test]
-async fn a_part_of_an_image_may_be_asked_for() {
+async fn a_range_of_an_image_can_be_downloaded() {
     let vendors = Vendors::start().await;
     let (server, _folder, image) = serving(&vendors).await;
     let url = server.http_url("/xiaozhi/ota/firmware/bread-compact-wifi_2.1.0.bin");
@@ -76,7 +75,7 @@ async fn a_part_of_an_image_may_be_asked_for() {
 }
 
 #[tokio::test]
-async fn nothing_but_images_can_be_loaded() {
+async fn only_images_can_be_downloaded() {
     let vendors = Vendors::start().await;
     let (server, _folder, _) = serving(&vendors).await;
     for file in [

@@ -1,4 +1,4 @@
-//! A device's own instructions: given, kept, used and removed.
+//! Instructions of a single device: set, stored, used and removed.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::support::command::hearken;
 
 const ONE: &str = "/api/devices/02:00:00:00:00:01";
 
-/// What stands in no device's own instructions.
+/// Instructions of devices without their own.
 const GENERAL: &str = "Be brief.";
 
 async fn start(vendors: &Vendors, folder: &Path) -> TestServer {
@@ -31,7 +31,7 @@ async fn change(server: &TestServer, body: Value) -> (u16, Value) {
     read(asked.send().await.unwrap()).await
 }
 
-/// What the model is told in the next turn.
+/// The instructions that the model receives in the next turn.
 async fn told(vendors: &Vendors, person: &mut Person) -> String {
     person.say(&SPEECH).await;
     assert!(!person.answer().await.sentences.is_empty());
@@ -41,7 +41,7 @@ async fn told(vendors: &Vendors, person: &mut Person) -> String {
 }
 
 #[tokio::test]
-async fn a_device_is_talked_to_by_its_own_instructions_until_they_are_removed() {
+async fn a_device_uses_its_own_instructions_until_they_are_removed() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&vendors, folder.path()).await;
@@ -61,7 +61,7 @@ async fn a_device_is_talked_to_by_its_own_instructions_until_they_are_removed() 
     let server = start(&vendors, folder.path()).await;
     boot(&server).await;
     let (_, shown) = read(as_device(&server, Method::GET, ONE).send().await.unwrap()).await;
-    assert_eq!(shown["system_prompt"], cook, "it is kept");
+    assert_eq!(shown["system_prompt"], cook, "it is stored");
     let mut person = Person::meet_as(&server.device_url(), DEVICE).await;
     assert!(told(&vendors, &mut person).await.starts_with("You are a cook."));
     let (_, shown) = change(&server, json!({"system_prompt": null, "name": "kitchen"})).await;

@@ -1,5 +1,5 @@
-//! Who is let in, over real sockets: OTA, tokens, bindings, the store, the REST API and the
-//! commands. Not for what is said once a device is in.
+//! Access of devices over real sockets: OTA, tokens, bindings, the store, the REST API and the
+//! commands. Not for conversations of admitted devices.
 
 mod activation;
 mod cli;
@@ -33,20 +33,20 @@ const CLIENT: &str = "00000000-0000-4000-8000-000000000001";
 const SECRET: &str = "the secret of the tests";
 const ADMIN: &str = "the admin token of the tests";
 
-/// Tokens are needed, though the server is on a loopback address.
+/// Requires tokens although the server listens on a loopback address.
 fn guarded(config: &mut Config) {
     config.auth.required = AuthRequired::Always;
     config.auth.secret = hearken_base::Secret::new(SECRET);
     config.auth.admin_token = hearken_base::Secret::new(ADMIN);
 }
 
-/// New devices wait with a code.
+/// New devices must be bound with a code.
 fn binding(config: &mut Config) {
     guarded(config);
     config.ota.binding = true;
 }
 
-/// What firmware of this version tells at boot, as far as anybody reads it.
+/// The OTA report of firmware of this version, as far as the server reads it.
 fn report(version: &str) -> Value {
     json!({
         "version": 2,
@@ -75,12 +75,12 @@ fn as_device(server: &TestServer, method: Method, path: &str) -> RequestBuilder 
         .header("Accept-Language", "zh-CN")
 }
 
-/// What a device is told at boot.
+/// The OTA response to the device.
 async fn boot(server: &TestServer) -> Value {
     boot_as(server, CLIENT).await
 }
 
-/// The same for this client.
+/// The same for this client id.
 async fn boot_as(server: &TestServer, client: &str) -> Value {
     let mut asked = as_device(server, Method::POST, "/xiaozhi/ota/").json(&report("2.0.0"));
     asked = asked.headers(HeaderMap::from_iter([(
@@ -92,13 +92,13 @@ async fn boot_as(server: &TestServer, client: &str) -> Value {
     answer.json().await.unwrap()
 }
 
-/// The token that a device is given at boot.
+/// The token from the OTA response.
 async fn token(server: &TestServer) -> String {
     let told = boot(server).await;
     told["websocket"]["token"].as_str().expect("there is a token").to_owned()
 }
 
-/// A request to the REST API, with the admin token.
+/// A request to the REST API with the admin token.
 fn as_admin(server: &TestServer, method: Method, path: &str) -> RequestBuilder {
     reqwest::Client::new().request(method, server.http_url(path)).bearer_auth(ADMIN)
 }
@@ -108,13 +108,13 @@ async fn bind(server: &TestServer, code: &str) -> Response {
     asked.json(&json!({"code": code, "name": "kitchen"})).send().await.unwrap()
 }
 
-/// The status, and the JSON of the answer.
+/// The status and the JSON body of a response.
 async fn read(answer: Response) -> (u16, Value) {
     let status = answer.status().as_u16();
     (status, answer.json().await.unwrap_or_default())
 }
 
-/// The headers of a device's handshake with this token, where there is one.
+/// The headers of a device's handshake, with this token if there is one.
 fn headers(device: &str, client: &str, token: Option<&str>) -> String {
     let token = token.map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
     format!(
@@ -123,15 +123,15 @@ fn headers(device: &str, client: &str, token: Option<&str>) -> String {
     )
 }
 
-/// Sends a handshake as it stands; the head and the body of the answer, and the socket.
+/// Sends these handshake headers verbatim; returns the head and the body of the response, and the socket.
 async fn shake(server: &TestServer, path: &str, headers: &str) -> (String, Value, TcpStream) {
     let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     raw_get(server, path, &format!("{headers}{upgrade}")).await
 }
 
-/// Asks for a path as it stands, which a client would tidy; the head and the body of the answer,
-/// and the socket.
+/// Requests this path verbatim, which an HTTP client would normalise; returns the head and the body
+/// of the response, and the socket.
 async fn raw_get(server: &TestServer, path: &str, headers: &str) -> (String, Value, TcpStream) {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\n{headers}\r\n");
@@ -148,7 +148,7 @@ async fn raw_get(server: &TestServer, path: &str, headers: &str) -> (String, Val
     (head, serde_json::from_slice(&body).unwrap_or_default(), stream)
 }
 
-/// A device that has said hello, after a handshake with these headers.
+/// Connects with these headers and exchanges hellos.
 async fn greeted(server: &TestServer, headers: &str) -> WebSocketStream<TcpStream> {
     let (head, _, stream) = shake(server, "/xiaozhi/v1/", headers).await;
     assert!(head.starts_with("http/1.1 101 "), "{head}");
@@ -157,14 +157,14 @@ async fn greeted(server: &TestServer, headers: &str) -> WebSocketStream<TcpStrea
     socket
 }
 
-/// Says hello and is answered.
+/// Sends a hello and waits for the server's.
 async fn greet(socket: &mut WebSocketStream<TcpStream>) {
     let hello = r#"{"type":"hello","transport":"websocket"}"#;
     socket.send(Message::text(hello)).await.unwrap();
     crate::server::json_of(socket, "hello").await;
 }
 
-/// The status of a handshake, and what the server says of it.
+/// The status of a handshake, and the server's message.
 async fn upgrade(server: &TestServer, headers: &str) -> (u16, String) {
     let (head, body, _) = shake(server, "/xiaozhi/v1/", headers).await;
     let status = head["http/1.1 ".len()..][..3].parse().unwrap();

@@ -1,4 +1,4 @@
-//! What devices are told at boot: the first two acceptance checks, and what may go wrong.
+//! OTA responses at boot: acceptance checks 1 and 2, and failures.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{DEVICE, as_device, boot, guarded, raw_get, read, report};
 use crate::support::app::{TestServer, Vendors};
 
 #[tokio::test]
-async fn check_01_both_methods_and_both_addresses_answer_at_once_without_mqtt_or_redirect() {
+async fn check_01_both_methods_and_paths_answer_without_mqtt_or_redirect() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     for path in ["/xiaozhi/ota/", "/xiaozhi/ota"] {
@@ -55,7 +55,7 @@ async fn check_02_the_time_is_in_milliseconds_and_the_version_is_the_devices_own
         let (_, told) = read(asked.send().await.unwrap()).await;
         assert_eq!(told["firmware"], json!({"version": version, "url": ""}));
     }
-    // Firmware throws when it reads these, and it would read what we send.
+    // Firmware throws on versions such as these, and it would parse the version in our response.
     for version in ["v2.0", "nightly", "1..2"] {
         let asked = as_device(&server, Method::POST, "/xiaozhi/ota/").json(&report(version));
         let (status, told) = read(asked.send().await.unwrap()).await;
@@ -64,7 +64,7 @@ async fn check_02_the_time_is_in_milliseconds_and_the_version_is_the_devices_own
 }
 
 #[tokio::test]
-async fn a_device_is_sent_back_to_the_address_that_it_asked() {
+async fn the_websocket_url_has_the_host_of_the_request() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.http.host_names = vec!["hearken.local".into(), "voice.lan".into()];
@@ -100,7 +100,7 @@ async fn a_device_is_sent_back_to_the_address_that_it_asked() {
 }
 
 #[tokio::test]
-async fn headers_are_enough_and_what_is_missing_is_named() {
+async fn headers_suffice_and_errors_name_what_is_missing() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     for body in ["", "{", "[1]", "\"x\"", "{\"application\":5}", "\u{0}\u{1}"] {
@@ -112,11 +112,11 @@ async fn headers_are_enough_and_what_is_missing_is_named() {
     let url = server.http_url("/xiaozhi/ota/?device-id=browser");
     let (status, told) = read(client.get(url).send().await.unwrap()).await;
     assert_eq!((status, &told["firmware"]), (200, &json!({"version": "0.0.0", "url": ""})));
-    // A page of another site can have a browser ask so: nothing is stored.
+    // A page of another site can make a browser send this request: nothing is stored.
     let listed = client.get(server.http_url("/api/devices")).send().await.unwrap();
     let listed = listed.text().await.unwrap();
     assert!(listed.contains(DEVICE) && !listed.contains("browser"), "{listed}");
-    // Who opens the address in a browser.
+    // A browser that opens the address.
     let seen = client.get(server.http_url("/xiaozhi/ota/")).send().await.unwrap();
     assert_eq!(seen.headers()["content-type"], "text/plain; charset=utf-8");
     assert!(seen.text().await.unwrap().contains(&server.device_url()));
@@ -124,7 +124,7 @@ async fn headers_are_enough_and_what_is_missing_is_named() {
         ("no id", client.post(server.http_url("/xiaozhi/ota/")), 400, "Device-Id"),
         ("a bar", client.post(server.http_url("/xiaozhi/ota/?device-id=a|b")), 400, "Device-Id"),
         (
-            "no name of ours",
+            "a foreign host name",
             as_device(&server, Method::POST, "/xiaozhi/ota/").header("Host", "a b"),
             403,
             "http.host_names",
@@ -146,7 +146,7 @@ async fn headers_are_enough_and_what_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn only_devices_of_the_list_are_told_anything() {
+async fn only_listed_devices_get_an_ota_response() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         guarded(config);
@@ -165,7 +165,7 @@ async fn only_devices_of_the_list_are_told_anything() {
 }
 
 #[tokio::test]
-async fn without_its_store_a_server_answers_unless_it_must_know_who_is_bound() {
+async fn ota_works_without_the_store_unless_binding_is_required() {
     let vendors = Vendors::start().await;
     let broken = tempfile::NamedTempFile::new().unwrap();
     let url = format!("sqlite://{}/below/a/file.db", broken.path().display());
@@ -184,7 +184,7 @@ async fn without_its_store_a_server_answers_unless_it_must_know_who_is_bound() {
         let (status, told) = read(answer).await;
         assert_eq!((status, &told["error"]["code"]), (503, &json!("UNAVAILABLE")), "{told}");
     }
-    // The store comes back.
+    // The store becomes available again.
     let path = broken.into_temp_path();
     std::fs::remove_file(&path).unwrap();
     let told = boot(&strict).await;

@@ -1,5 +1,5 @@
-//! Devices from outside the private networks, or through a proxy: what they get before and after they are bound. Not for
-//! codes and tokens themselves.
+//! Devices from outside the private networks, or through a proxy: access before and after they are
+//! bound. Not for codes and tokens themselves.
 
 use hearken::config::{Config, DeviceAdmission};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -30,7 +30,7 @@ async fn boot_from_outside_as(server: &TestServer, client: &str) -> Value {
     answer
 }
 
-/// Headers of the device's handshake through the proxy.
+/// Handshake headers of the device through the proxy.
 fn from_outside(token: Option<&str>) -> String {
     format!("{}{}: {}\r\n", headers(DEVICE, CLIENT, token), PROXY.0, PROXY.1)
 }
@@ -39,13 +39,13 @@ fn token_in(answer: &Value) -> &str {
     answer["websocket"]["token"].as_str().unwrap()
 }
 
-/// A call of a tool of the household with a device's token, through the proxy.
+/// A request to a tool of the household with a device's token, through the proxy.
 fn tool_call(server: &TestServer, token: &str) -> RequestBuilder {
     let request = as_device(server, Method::GET, "/litemcp/get_current_time");
     request.header(PROXY.0, PROXY.1).bearer_auth(token)
 }
 
-/// Names of the tools that the model was offered for the device's next words.
+/// Names of the tools that the model is offered in the device's next turn.
 async fn offered(server: &TestServer, vendors: &Vendors, headers: &str) -> Vec<String> {
     let mut socket = greeted(server, headers).await;
     vendors.llm.forget_texts();
@@ -77,7 +77,7 @@ async fn a_device_from_outside_has_no_session_before_it_is_bound() {
         let (status, message) = upgrade(&server, &from_outside(token)).await;
         assert_eq!(status, 401, "{token:?}: {message}");
     }
-    // Nor does a stranger with its id take it from the board at home, which needs no code; its token from there opens nothing from outside.
+    // At home the device needs no code, but its token from there is not valid from outside.
     let at_home = boot(&server).await;
     let at_home = token_in(&at_home);
     assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(at_home))).await.0, 101);
@@ -99,7 +99,7 @@ async fn a_device_from_outside_has_no_session_before_it_is_bound() {
 }
 
 #[tokio::test]
-async fn with_tokens_only_no_code_is_shown_and_an_administrator_makes_the_token() {
+async fn with_admission_by_token_only_an_administrator_admits_devices() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         guarded(config);
@@ -143,7 +143,7 @@ async fn an_unbound_device_from_outside_is_offered_no_tool_of_the_household() {
 }
 
 #[tokio::test]
-async fn devices_that_are_stored_since_before_keep_their_session_and_are_listed_for_review() {
+async fn devices_from_before_the_upgrade_stay_admitted_and_need_review() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let at = |config: &mut Config| {
@@ -153,7 +153,7 @@ async fn devices_that_are_stored_since_before_keep_their_session_and_are_listed_
     let server = TestServer::start(&vendors, at).await;
     let answer = boot(&server).await;
     server.stop().await;
-    // As the upgrade of the store leaves it.
+    // The state after the upgrade of the store.
     let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
     sqlx::any::install_default_drivers();
     let pool = AnyPoolOptions::new().connect(&url).await.unwrap();

@@ -1,5 +1,5 @@
-//! `hearken people`, as a person types it, on a server without a model of voices: who is stored there is shown and
-//! deleted. How people are enrolled is tested with the routes.
+//! `hearken people` as a command line, on a server without a speaker model: stored people are
+//! listed and deleted. Enrolment is tested with its routes.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::support::command::hearken;
 
 const ANN: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 
-/// A recording without sound, of a second.
+/// A silent recording of one second.
 fn wav(file: &Path) -> String {
     let sample_rate = 16_000;
     let sample_format = hound::SampleFormat::Int;
@@ -25,7 +25,7 @@ fn wav(file: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_person_lists_and_deletes_people_and_is_told_which_file_does_not_do() {
+async fn people_are_listed_and_deleted_and_unusable_files_are_named() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, |config| {
@@ -48,7 +48,7 @@ async fn a_person_lists_and_deletes_people_and_is_told_which_file_does_not_do() 
     for (files, says) in [
         (&[good.as_str()][..], "give 3 to 10 recordings, of a sentence each"),
         (&[&good, &good, "none.wav"], "cannot read none.wav: No such file"),
-        (&[&good, bad, &good], "bad.mp3: it is no WAV file"),
+        (&[&good, bad, &good], "bad.mp3: it is not a WAV file"),
         (&enrolled, "good.wav, 2: "),
         (&enrolled, "set `speakers.model` and restart the server"),
     ] {

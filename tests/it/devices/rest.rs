@@ -1,4 +1,4 @@
-//! Devices for people: the REST API.
+//! The REST API for devices.
 
 use futures_util::SinkExt as _;
 use reqwest::Method;
@@ -22,14 +22,14 @@ async fn get(server: &TestServer, path: &str) -> (u16, Value) {
     read(as_admin(server, Method::GET, path).send().await.unwrap()).await
 }
 
-/// A device that has said hello.
+/// A device after the exchange of hellos.
 async fn connected(server: &TestServer) -> WebSocketStream<TcpStream> {
     let token = token(server).await;
     greeted(server, &headers(DEVICE, CLIENT, Some(&token))).await
 }
 
 #[tokio::test]
-async fn people_need_the_admin_token() {
+async fn the_device_routes_need_the_admin_token() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let device_token = token(&server).await;
@@ -60,17 +60,17 @@ async fn people_need_the_admin_token() {
         }
     }
     let foreign = as_admin(&server, Method::GET, "/api/devices").header("Origin", "https://evil");
-    assert_eq!(foreign.send().await.unwrap().status(), 403, "a page of another site asks");
+    assert_eq!(foreign.send().await.unwrap().status(), 403, "a page of another site");
     let own = format!("http://{}", server.address);
     let own = as_admin(&server, Method::GET, "/api/devices").header("Origin", own);
     assert_eq!(own.send().await.unwrap().status(), 200);
     let open = TestServer::start(&vendors, |_| {}).await;
     let free = client.get(open.http_url("/api/devices")).send().await.unwrap();
-    assert_eq!(free.status(), 200, "on a loopback address nobody needs it");
+    assert_eq!(free.status(), 200, "no token is needed on a loopback address");
 }
 
 #[tokio::test]
-async fn devices_are_listed_page_by_page_named_and_forgotten() {
+async fn devices_are_listed_in_pages_named_and_forgotten() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     assert_eq!(get(&server, "/api/devices").await, (200, json!({"devices": [], "next": null})));
@@ -130,7 +130,7 @@ async fn devices_are_listed_page_by_page_named_and_forgotten() {
 }
 
 #[tokio::test]
-async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
+async fn orders_reach_a_connected_device() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
@@ -177,7 +177,7 @@ async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
     assert_eq!(ask(&server, Method::POST, &format!("{one}/dance"), json!({})).await.0, 404);
     assert_eq!(ask(&server, Method::POST, &format!("{one}/close"), json!({})).await.0, 202);
     while crate::server::next(&mut socket).await.is_some() {}
-    hearken_test_support::eventually("the device is away", async || {
+    hearken_test_support::eventually("the device is disconnected", async || {
         let (status, told) =
             ask(&server, Method::POST, &format!("{one}/say"), json!({"text": "x"})).await;
         (status == 409).then(|| assert_eq!(told["error"]["code"], "NOT_CONNECTED"))
@@ -188,13 +188,13 @@ async fn a_connected_device_is_shown_alerted_made_to_speak_and_closed() {
 }
 
 #[tokio::test]
-async fn more_messages_than_wait_to_be_spoken_are_dropped_and_counted() {
+async fn messages_beyond_the_speech_queue_are_dropped_and_counted() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
     let _socket = connected(&server).await;
     let say = format!("/api/devices/{DEVICE}/say");
-    // One is spoken and eight wait.
+    // One message is spoken and eight are queued.
     for n in 0..10 {
         let text = format!("Message {n} is rather long, to be spoken for a while. ");
         let text = json!({"text": text.repeat(20)});
@@ -208,7 +208,7 @@ async fn more_messages_than_wait_to_be_spoken_are_dropped_and_counted() {
 }
 
 #[tokio::test]
-async fn a_device_that_never_asked_for_its_settings_is_listed_while_it_is_connected() {
+async fn a_device_without_an_ota_request_is_listed_while_connected() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let (head, _, stream) = shake(&server, "/xiaozhi/v1/", &headers("browser", CLIENT, None)).await;
@@ -218,7 +218,7 @@ async fn a_device_that_never_asked_for_its_settings_is_listed_while_it_is_connec
     socket.send(Message::text(hello)).await.unwrap();
     crate::server::json_of(&mut socket, "hello").await;
     boot(&server).await;
-    // On a busy machine, the contact is recorded after the answer.
+    // On a busy machine the contact is recorded after the response.
     let page = hearken_test_support::eventually("both are listed", async || {
         let (_, page) = get(&server, "/api/devices").await;
         (page["devices"].as_array().unwrap().len() == 2).then_some(page)
@@ -237,7 +237,7 @@ async fn a_device_that_never_asked_for_its_settings_is_listed_while_it_is_connec
 }
 
 #[tokio::test]
-async fn keys_are_checked_before_they_are_kept() {
+async fn invalid_keys_are_refused() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let key_at = "/api/provisioning/SN-1";

@@ -1,5 +1,5 @@
-//! Roles over REST: made, tried, given to a device, changed while it talks, gone back to and deleted. Not for people, whose
-//! voices need a model.
+//! Roles over REST: created, tried, assigned to a device, changed during its conversation, restored
+//! and deleted. Not for people, whose voices need a model.
 
 use futures_util::SinkExt as _;
 use hearken::config::Config;
@@ -43,19 +43,19 @@ async fn add(server: &TestServer, body: Value) -> Value {
     role
 }
 
-/// The last request that the model got.
+/// The last request to the model.
 fn model_asked(vendors: &Vendors) -> Value {
     serde_json::from_str(vendors.llm.seen().texts.last().expect("the model was asked")).unwrap()
 }
 
-/// What the model was asked in the next turn of a person.
+/// The request to the model in the next turn of a person.
 async fn next_turn(vendors: &Vendors, person: &mut Person) -> Value {
     person.say(&SPEECH).await;
     assert!(!person.answer().await.sentences.is_empty());
     model_asked(vendors)
 }
 
-/// Whether the last sentence was spoken with this voice.
+/// Whether the last sentence was synthesised with this voice.
 fn spoken_by(vendors: &Vendors, voice: Option<&str>) -> bool {
     let texts = vendors.tts.seen().texts;
     let asked = texts.iter().rev().find(|text| text.contains("mode")).unwrap();
@@ -64,14 +64,14 @@ fn spoken_by(vendors: &Vendors, voice: Option<&str>) -> bool {
         && voice.is_none_or(|voice| asked.to_string().contains(&format!("\"{voice}\"")))
 }
 
-/// Whether the model was offered tools other than the board's own.
+/// Whether the model was offered tools other than those of the board.
 fn has_builtin_tools(asked: &Value) -> bool {
     let mut tools = asked["tools"].as_array().unwrap().iter();
     tools.any(|tool| !tool["function"]["name"].as_str().unwrap().starts_with("self_"))
 }
 
 #[tokio::test]
-async fn a_device_talks_as_its_role_says_from_the_next_turn_on() {
+async fn a_role_applies_from_the_next_turn_of_its_device() {
     let vendors = Vendors::start().await;
     let server = start(&vendors).await;
     boot(&server).await;
@@ -109,7 +109,7 @@ async fn a_device_talks_as_its_role_says_from_the_next_turn_on() {
 }
 
 #[tokio::test]
-async fn instructions_may_hold_any_characters() {
+async fn instructions_may_contain_any_characters() {
     let vendors = Vendors::start().await;
     let server = start(&vendors).await;
     for (n, (text, kept)) in [
@@ -128,20 +128,20 @@ async fn instructions_may_hold_any_characters() {
     server.stop().await;
 }
 
-/// What is kept of its turns, what comes before it, its next version, and its end.
+/// The history of its turns, precedence of the device's instructions, a new version, and deletion.
 async fn the_rest_of_the_role_works(
     vendors: &Vendors,
     server: &TestServer,
     id: &str,
     person: &mut Person,
 ) {
-    eventually("the turns of the role are kept", async || {
+    eventually("the turns of the role are stored", async || {
         let (_, told) = ask(server, Method::GET, "/api/history", Value::Null).await;
         (told["turns"].as_array()?.len() == 2).then_some(())
     })
     .await;
 
-    // Instructions of the device's own come before those of its role.
+    // Instructions of the device take precedence over those of its role.
     ask(server, Method::PATCH, ONE, json!({"system_prompt": "Be a cook."})).await;
     let asked = next_turn(vendors, person).await;
     assert!(asked["messages"][0]["content"].as_str().unwrap().starts_with("Be a cook."), "{asked}");
@@ -170,14 +170,14 @@ async fn the_rest_of_the_role_works(
 }
 
 #[tokio::test]
-async fn versions_are_listed_and_gone_back_to() {
+async fn versions_are_listed_and_restored() {
     let vendors = Vendors::start().await;
     let server = start(&vendors).await;
     let first = add(&server, json!({"name": "a", "voice": "one"})).await;
     let path = format!("/api/roles/{}", first["id"].as_str().unwrap());
     let change = async |body: Value| ask(&server, Method::PATCH, &path, body).await;
     let (_, same) = change(json!({"voice": "one", "name": "a"})).await;
-    assert_eq!(same, first, "nothing differs: there is no further version");
+    assert_eq!(same, first, "no change makes no new version");
     let (_, second) = change(json!({"voice": "two", "name": "b"})).await;
     let versions =
         async || ask(&server, Method::GET, &format!("{path}/versions"), Value::Null).await;
@@ -195,7 +195,7 @@ async fn versions_are_listed_and_gone_back_to() {
     );
     assert_eq!((restore(json!(9)).await.0, restore(json!("1")).await.0), (404, 400));
     add(&server, json!({"name": "b"})).await;
-    assert_eq!(restore(json!(2)).await.0, 409, "the name has another role now");
+    assert_eq!(restore(json!(2)).await.0, 409, "another role has this name now");
     let (_, all) = ask(&server, Method::GET, "/api/roles", Value::Null).await;
     let names: Vec<_> =
         all["roles"].as_array().unwrap().iter().map(|role| role["name"].as_str()).collect();
@@ -244,7 +244,7 @@ async fn a_role_is_tried_before_it_is_saved() {
 }
 
 #[tokio::test]
-async fn what_is_no_role_is_refused_with_the_field() {
+async fn an_invalid_role_is_refused_with_the_field() {
     let vendors = Vendors::start().await;
     let server = start(&vendors).await;
     boot(&server).await;
@@ -302,7 +302,7 @@ async fn what_is_no_role_is_refused_with_the_field() {
 }
 
 #[tokio::test]
-async fn text_clients_and_applications_are_answered_in_the_role_of_the_configuration() {
+async fn text_clients_and_applications_use_the_configured_role() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config: &mut Config| {
         config.gateway.role = "Pirate".into();
@@ -336,7 +336,7 @@ async fn text_clients_and_applications_are_answered_in_the_role_of_the_configura
             in_role(&model_asked(&vendors), is_there, turn);
         }
     }
-    // What a client asks for itself comes first.
+    // Settings of the client take precedence.
     for own in [
         json!({"type": "configure", "temperature": 0.5, "max_tokens": 9}),
         json!({"type": "text_input", "text": "hello"}),
@@ -346,7 +346,7 @@ async fn text_clients_and_applications_are_answered_in_the_role_of_the_configura
     json_of(&mut text, "llm_response").await;
     let asked = model_asked(&vendors);
     assert_eq!((&asked["temperature"], &asked["max_tokens"]), (&json!(0.5), &json!(9)));
-    eventually("the turns of the role are kept", async || {
+    eventually("the turns of the role are stored", async || {
         let (_, told) = ask(&server, Method::GET, "/api/history", Value::Null).await;
         (told["turns"].as_array()?.len() == 5).then_some(())
     })
@@ -357,7 +357,7 @@ async fn text_clients_and_applications_are_answered_in_the_role_of_the_configura
     server.stop().await;
 }
 
-/// Expects that the model was asked as in the role, or as configured.
+/// Checks that the request to the model follows the role, or the configuration without it.
 fn in_role(asked: &Value, is_there: bool, turn: usize) {
     let system = asked["messages"][0]["content"].as_str().unwrap();
     assert_eq!(system.starts_with("Be a pirate at 2"), is_there, "{system}");

@@ -1,4 +1,4 @@
-//! What a connected device tells of its battery and its network when somebody asks. Not for its tools in conversations.
+//! Battery and network status of a connected device, on request. Not for its tools in conversations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn get(server: &TestServer, path: &str) -> (u16, Value) {
     read(as_admin(server, Method::GET, path).send().await.unwrap()).await
 }
 
-/// What a device with these tools tells, until it has sent a message with these words.
+/// The status response of a device with these tools; runs it until it has sent a message with this text.
 async fn asked(tools: Toolbox, until: &str) -> (u16, Value) {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
@@ -23,7 +23,7 @@ async fn asked(tools: Toolbox, until: &str) -> (u16, Value) {
     let (_, listed) = get(&server, "/api/devices").await;
     let id = listed["devices"][0]["device_id"].as_str().unwrap();
     let path = format!("/api/devices/{id}/status");
-    // Its tools are known a moment after it has sent them.
+    // The server knows its tools a moment after they were sent.
     let ask = hearken_test_support::eventually("its tools are known", async || {
         let told = get(&server, &path).await;
         (told.0 != 404).then_some(told)
@@ -35,7 +35,7 @@ async fn asked(tools: Toolbox, until: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_device_tells_its_battery_and_its_network() {
+async fn a_device_reports_its_battery_and_its_network() {
     let (status, told) = asked(Toolbox::default(), "strong").await;
     assert_eq!(status, 200, "{told}");
     assert_eq!(told["battery"], json!({"level": 88, "charging": false}));
@@ -44,18 +44,18 @@ async fn a_device_tells_its_battery_and_its_network() {
 }
 
 #[tokio::test]
-async fn a_device_that_tells_nothing_or_too_late_is_no_fault_of_the_request() {
+async fn an_unusable_or_late_status_gives_503() {
     let odd = ScriptedTool::new("self.get_device_status", "Tells.").answers("well");
     let (status, told) = asked(Toolbox { scripted: vec![odd], ..Toolbox::default() }, "well").await;
     assert_eq!((status, &told["error"]["code"]), (503, &json!("UNAVAILABLE")), "{told}");
-    assert!(told.to_string().contains("something else than its status"), "{told}");
+    assert!(told.to_string().contains("something other than its status"), "{told}");
     let call_takes = Duration::from_secs(3);
     let (status, told) = asked(Toolbox { call_takes, ..Toolbox::default() }, "strong").await;
     assert!(status == 503 && told.to_string().contains("does not answer"), "{told}");
 }
 
 #[tokio::test]
-async fn who_is_away_or_unknown_cannot_be_asked() {
+async fn the_status_of_an_absent_device_gives_409_and_of_an_unknown_one_404() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let path = format!("/api/devices/{DEVICE}/status");

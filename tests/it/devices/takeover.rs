@@ -1,5 +1,5 @@
-//! Who only knows the id of another device does not become it, and a board that was flashed anew
-//! comes back. Not for devices that wait to be bound for the first time.
+//! A client that knows only the id of another device cannot take it over, and a reflashed board can
+//! be bound again. Not for the first binding of a device.
 
 use futures_util::StreamExt as _;
 use hearken_base::Secret;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::support::app::{TestServer, Vendors};
 
-/// What a board makes itself after its flash was erased.
+/// Client id that a board generates after its flash was erased.
 const ANEW: &str = "00000000-0000-4000-8000-00000000000a";
 
 fn token_of(told: &Value) -> &str {
@@ -23,7 +23,7 @@ fn token_of(told: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn who_only_knows_its_address_gets_no_token_and_does_not_disturb_it() {
+async fn another_client_with_the_same_id_gets_no_token_and_does_not_disturb_it() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let mut victim = greeted(&server, &headers(DEVICE, CLIENT, Some(&token(&server).await))).await;
@@ -35,8 +35,8 @@ async fn who_only_knows_its_address_gets_no_token_and_does_not_disturb_it() {
         let waits = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/activate"));
         let waits = waits.header("Device-Id", DEVICE).header("Client-Id", client).json(&json!({}));
         assert_eq!(waits.send().await.unwrap().status(), 202, "{client:?}");
-        assert_eq!(asked.send().await.unwrap().status(), 200, "its owner has nothing to wait for");
-        // Without a token it hears its code, on a connection of its own.
+        assert_eq!(asked.send().await.unwrap().status(), 200, "the bound client need not wait");
+        // Without a token, the client hears its code, on a separate connection.
         greeted(&server, &headers(DEVICE, client, None)).await;
         greet(&mut victim).await;
     }
@@ -44,7 +44,7 @@ async fn who_only_knows_its_address_gets_no_token_and_does_not_disturb_it() {
         as_admin(&server, Method::GET, &format!("/api/devices/{DEVICE}")).send().await.unwrap(),
     )
     .await;
-    assert_eq!((status, shown.get("client_id")), (200, None), "what proves a board is not shown");
+    assert_eq!((status, shown.get("client_id")), (200, None), "the client id is secret");
     for _ in 0..10 {
         let told = boot(&server).await;
         assert!(token_of(&told).len() > 40 && told.get("activation").is_none(), "{told}");
@@ -53,7 +53,7 @@ async fn who_only_knows_its_address_gets_no_token_and_does_not_disturb_it() {
 }
 
 #[tokio::test]
-async fn a_board_that_was_flashed_anew_is_let_in_by_its_code() {
+async fn a_reflashed_board_is_admitted_by_its_code() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let before = token(&server).await;
@@ -76,11 +76,11 @@ async fn a_board_that_was_flashed_anew_is_let_in_by_its_code() {
     let (status, message) = upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await;
     assert_eq!(status, 401, "{message}");
     assert!(message.contains("revoked"), "{message}");
-    assert_eq!(token_of(&boot(&server).await), "", "the former client needs a code now");
+    assert_eq!(token_of(&boot(&server).await), "", "the former client now needs a code");
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_deleted_device_end() {
+async fn the_tokens_of_a_deleted_device_are_revoked() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let before = token(&server).await;
@@ -89,7 +89,7 @@ async fn the_tokens_of_a_deleted_device_end() {
         let sent = as_device(&server, Method::POST, "/vision/explain").bearer_auth(&camera);
         sent.body("no picture").send().await.unwrap().status().as_u16()
     };
-    assert_eq!(picture().await, 400, "its camera may send, though this is no picture");
+    assert_eq!(picture().await, 400, "its camera is authorised, but this is no picture");
     let gone = as_admin(&server, Method::DELETE, &format!("/api/devices/{DEVICE}")).send().await;
     assert_eq!(gone.unwrap().status(), 204);
     let tool = async |token: &str| {
@@ -100,8 +100,8 @@ async fn the_tokens_of_a_deleted_device_end() {
         (upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, tool(&before).await),
         (401, 403)
     );
-    assert_eq!(picture().await, 401, "the token of its camera ends too");
-    // The next board that asks for it has it.
+    assert_eq!(picture().await, 401, "the token of its camera is revoked too");
+    // The next client that sends an OTA request gets the id.
     let told = boot_as(&server, ANEW).await;
     let after = token_of(&told);
     assert_eq!(upgrade(&server, &headers(DEVICE, ANEW, Some(after))).await.0, 101);
@@ -109,7 +109,7 @@ async fn the_tokens_of_a_deleted_device_end() {
 }
 
 #[tokio::test]
-async fn without_its_store_a_server_lets_in_by_token_and_gives_none() {
+async fn without_the_store_tokens_are_accepted_but_not_issued() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let broken = tempfile::NamedTempFile::new().unwrap();
@@ -129,12 +129,12 @@ async fn without_its_store_a_server_lets_in_by_token_and_gives_none() {
     assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, 101);
     for client in [CLIENT, ANEW] {
         let told = boot_as(&server, client).await;
-        assert_eq!(told["websocket"].get("token"), None, "a board keeps the one it has: {told}");
+        assert_eq!(told["websocket"].get("token"), None, "a board retains its token: {told}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_instances_know_whose_an_id_is() {
+async fn all_instances_know_the_client_of_a_device() {
     on(Place::postgres().await, |place| async move {
         let vendors = Vendors::start().await;
         let shared = |config: &mut hearken::config::Config| {

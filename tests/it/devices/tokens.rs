@@ -1,4 +1,4 @@
-//! Tokens of devices that an administrator makes and revokes. Not for those that a device gets at boot.
+//! Device tokens that an administrator issues and revokes. Not for those from OTA.
 
 use futures_util::StreamExt as _;
 use reqwest::Method;
@@ -8,19 +8,19 @@ use tokio_tungstenite::tungstenite::Message;
 use super::{ADMIN, CLIENT, DEVICE, as_admin, boot, greeted, guarded, headers, read, shake};
 use crate::support::app::{TestServer, Vendors};
 
-/// The status and the answer of this request about the tokens of a device.
+/// Sends a request for the tokens of a device; returns status and body.
 async fn tokens(server: &TestServer, method: Method, id: &str, body: Value) -> (u16, Value) {
     let asked = as_admin(server, method, &format!("/api/devices/{id}/tokens"));
     read(asked.json(&body).send().await.unwrap()).await
 }
 
-/// Whether a device with this token is let in.
+/// Whether a device with this token is admitted.
 async fn is_let_in(server: &TestServer, client: &str, token: &str) -> bool {
     let (head, ..) = shake(server, "/xiaozhi/v1/", &headers(DEVICE, client, Some(token))).await;
     head.starts_with("http/1.1 101")
 }
 
-/// What the audit log says of tokens, the latest first.
+/// Entries of the audit log about tokens, the latest first.
 async fn audit(server: &TestServer) -> Vec<String> {
     let logs_in = reqwest::Client::new().post(server.http_url("/api/admin/login"));
     let logs_in = logs_in.json(&json!({"username": "admin", "password": ADMIN}));
@@ -34,7 +34,7 @@ async fn audit(server: &TestServer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_token_that_is_made_lets_its_device_in_until_it_is_revoked() {
+async fn an_issued_token_admits_its_device_until_it_is_revoked() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let (status, made) = tokens(&server, Method::POST, DEVICE, json!({"client_id": "robot"})).await;
@@ -48,7 +48,7 @@ async fn a_token_that_is_made_lets_its_device_in_until_it_is_revoked() {
     let mut device = greeted(&server, &headers(DEVICE, "robot", Some(token))).await;
     let (status, told) = tokens(&server, Method::DELETE, DEVICE, json!(null)).await;
     assert_eq!(status, 204, "{told}");
-    // What the peer sees: an end that is told, not a broken line.
+    // The peer must see a close frame, not an aborted connection.
     let mut last = None;
     while let Some(Ok(message)) = device.next().await {
         last = Some(message);
@@ -87,14 +87,14 @@ async fn a_known_device_gets_tokens_for_its_own_client_only() {
     let (status, told) = tokens(&server, Method::POST, "a%7Cb", json!({})).await;
     assert!(status == 400 && told.to_string().contains('|'), "{told}");
     assert_eq!(tokens(&server, Method::DELETE, DEVICE, json!(null)).await.0, 204);
-    assert!(!is_let_in(&server, CLIENT, own).await, "those that it got at boot, too");
+    assert!(!is_let_in(&server, CLIENT, own).await, "tokens from OTA are revoked too");
     let again = boot(&server).await;
     assert!(is_let_in(&server, CLIENT, again["websocket"]["token"].as_str().unwrap()).await);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn where_no_device_needs_a_token_none_is_made() {
+async fn no_token_is_issued_if_none_is_required() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.auth.required = hearken::config::AuthRequired::Never;

@@ -1,5 +1,5 @@
-//! A device, a text client and an application that talk again and again, and tell what came of each
-//! turn. Not for how many there are.
+//! A device, a text client and an application that have turns in a loop and report the outcome of
+//! each. Not for their number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,29 +27,29 @@ use crate::faults::APOLOGIES;
 use crate::server::voices::SPEECH;
 use crate::support::app::HEARD;
 
-/// Longest time of a turn.
+/// Time limit of a turn.
 pub(super) const TURN_WITHIN: Duration = Duration::from_secs(40);
-/// A microphone makes a packet this often.
+/// Interval between microphone packets.
 const PACKET: Duration = Duration::from_millis(60);
-/// Packets of [`SPEECH`] until the person has finished.
+/// Number of packets of [`SPEECH`] with voice.
 const VOICED: usize = 15;
-/// Messages in one session of an application.
+/// Maximum number of messages in a session of an application.
 const MOST_IN_A_SESSION: usize = 100;
 
-/// How a turn ended, and how long the client waited for that: a device until the answer began.
+/// Outcome of a turn, and the waiting time of the client: for a device, until playback of the answer starts.
 pub(super) type Came = (Outcome, Duration);
 
-/// Somebody who talks.
+/// A client that has turns.
 pub(super) trait Client: Send + Sized + 'static {
     const KIND: Kind;
 
-    /// Has a turn; fails where there was no end that a client understands.
+    /// Runs one turn. Fails if it did not end in a way that the client understands.
     fn turn(&mut self) -> impl Future<Output = Result<Came, String>> + Send;
 
-    /// Drops what is open.
+    /// Drops the connection, if any.
     fn leave(&mut self);
 
-    /// Has a turn, which ends in time.
+    /// Runs one turn with the time limit.
     fn turn_in_time(&mut self) -> impl Future<Output = Result<Came, String>> + Send {
         async {
             let late = || Err(format!("no end within {TURN_WITHIN:?}"));
@@ -57,7 +57,7 @@ pub(super) trait Client: Send + Sized + 'static {
         }
     }
 
-    /// Talks until the end, with pauses of this length in the mean, and leaves when told.
+    /// Has turns until `end`, with pauses of this mean length. Leaves its turn on each notification.
     fn talk(
         mut self,
         pause: Duration,
@@ -89,10 +89,10 @@ pub(super) trait Client: Send + Sized + 'static {
     }
 }
 
-/// What was seen of a turn, of constant size.
+/// Observations of one turn, of constant size.
 #[derive(Default)]
 struct Screen {
-    /// When the answer began.
+    /// Start of playback.
     began: Option<Instant>,
     stops: usize,
     sentence: String,
@@ -134,7 +134,7 @@ impl Screen {
     }
 }
 
-/// A person with a device.
+/// A user with a device.
 pub(super) struct Person {
     endpoint: Endpoint,
     device: Device<Screen>,
@@ -153,7 +153,7 @@ impl Person {
         Self { device: device(&endpoint), endpoint }
     }
 
-    /// Waits until this is so, or the server has hung up.
+    /// Waits until the condition holds; fails if the server closes the connection.
     async fn until(&mut self, done: impl Fn(&Screen, &Firmware) -> bool) -> Result<(), String> {
         let done = |screen: &Screen, f: &Firmware| !f.is_connected() || done(screen, f);
         let deadline = Instant::now() + 2 * TURN_WITHIN;
@@ -183,7 +183,7 @@ impl Client for Person {
                 finished = Instant::now();
             }
         }
-        // Firmware plays on for a moment and only then listens again.
+        // Firmware plays the rest of its audio before it listens again.
         self.until(|screen, firmware| screen.stops > 0 && firmware.due().is_none()).await?;
         let screen = self.device.report();
         let began = screen.began.ok_or("`tts stop` without a start")?;
@@ -195,7 +195,7 @@ impl Client for Person {
     }
 }
 
-/// A text client, which comes back to its session.
+/// A text client that resumes its session.
 pub(super) struct TextClient {
     url: String,
     session: Option<String>,
@@ -225,7 +225,7 @@ impl TextClient {
             send(&mut socket, json!({"type": "start_session", "session_id": session})).await?;
             told = next(&mut socket).await?;
         }
-        // Where its session cannot be read now, the client goes on in that of the connection.
+        // If its session cannot be read, the client continues in that of the new connection.
         if let Some(session) = told["data"]["session_id"].as_str() {
             self.session = Some(session.to_owned());
         }
@@ -271,7 +271,7 @@ struct Talk {
     answered: Vec<(String, String)>,
 }
 
-/// An application, which asks again under the same key until a message is answered.
+/// An application that repeats each message with the same key until it is answered.
 pub(super) struct Application {
     base: String,
     http: reqwest::Client,
@@ -284,7 +284,7 @@ impl Application {
         Self { base, http: reqwest::Client::new(), talks: Vec::new(), key: new_key() }
     }
 
-    /// Sends a request; no body where it was refused.
+    /// Sends a request; `None` if it was refused.
     async fn ask(&self, path: &str, body: Value) -> Result<Option<Value>, String> {
         let request = self.http.post(format!("{}{path}", self.base)).json(&body);
         let request = request.header("Idempotency-Key", &self.key);
@@ -298,12 +298,12 @@ impl Application {
         }
     }
 
-    /// The number of messages that were answered.
+    /// The number of answered messages.
     pub(super) fn answered(&self) -> usize {
         self.talks.iter().map(|talk| talk.answered.len()).sum()
     }
 
-    /// What is stored is what was answered, each message once and in order.
+    /// Checks that the store has each answered message once and in order.
     pub(super) async fn check(&self) {
         for Talk { session, answered } in &self.talks {
             let stored = kept(&self.http, &self.base, session).await;

@@ -1,5 +1,4 @@
-//! Faults by dice: of each service that the server needs, behind a proxy, and of clients that leave.
-//! Not for what comes of them.
+//! Random faults of each service of the server, behind a proxy, and clients that leave. Not for the effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,18 +16,18 @@ use tokio_util::sync::CancellationToken;
 use super::outcomes::Kind;
 use crate::support::app::Vendors;
 
-/// Times of faults, in milliseconds.
+/// Intervals and durations of faults, in milliseconds.
 pub(super) struct Times {
-    /// From one to the next.
+    /// From the start of one fault to the start of the next.
     pub(super) every: Range<u64>,
-    /// From the beginning of one to its end.
+    /// From the start of a fault to its end.
     pub(super) last: Range<u64>,
 }
 
-/// A service, and its faults.
+/// A service and its faults.
 struct Service {
     name: &'static str,
-    /// The variable that tells the server where it is.
+    /// The environment variable with its URL for the server.
     variable: &'static str,
     proxy: FaultProxy,
     faults: Vec<Row>,
@@ -41,7 +40,7 @@ fn row(name: &'static str, fault: Fault) -> Row {
     Row { name, fault, expected: &[] }
 }
 
-/// A store or a Redis that is cut off.
+/// Faults of a store or a Redis: the connection is lost.
 fn cuts() -> Vec<Row> {
     vec![
         row("reset at once", Fault::Reset),
@@ -51,7 +50,7 @@ fn cuts() -> Vec<Row> {
 }
 
 impl Services {
-    /// Puts a proxy before each.
+    /// Puts a proxy in front of each service.
     pub(super) async fn before(
         vendors: &Vendors,
         database: Option<&str>,
@@ -76,13 +75,13 @@ impl Services {
         Self(services)
     }
 
-    /// Variables with which a server uses them.
+    /// Environment variables that point a server to the proxies.
     pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
         self.0.iter().map(|service| (service.variable, service.proxy.url())).collect()
     }
 
-    /// Lets one after the other fail, and clients leave, until the end. Then all is well again.
-    /// Returns how often there was what.
+    /// Injects faults and lets clients leave, until `end`; then removes all faults. Returns the
+    /// number of events by name and kind.
     pub(super) async fn fail(
         &self,
         leaving: &[(Kind, Arc<Notify>)],

@@ -1,9 +1,9 @@
-//! The program as a process under random faults of all that it stands on, while devices, text clients
-//! and applications talk to it: seconds in the tests, minutes by `scripts/long faults`. Each turn has an
-//! answer or an apology, nothing acknowledged is lost or doubled, memory stays flat, and nobody starts
-//! anything again. Not for what comes of one fault: see `faults`.
+//! The program as a process under random faults of all its services, while devices, text clients
+//! and applications use it: seconds in the tests, minutes by `scripts/long faults`. Each turn ends
+//! with an answer or an apology, no acknowledged message is lost or doubled, memory stays flat, and
+//! no process needs a restart. The effect of a single fault is tested in `faults`.
 //!
-//! `HEARKEN_SOAK_MINUTES` says how long, `HEARKEN_FAULTS_SEED` with which dice.
+//! `HEARKEN_SOAK_MINUTES` sets the duration, `HEARKEN_FAULTS_SEED` the seed.
 
 mod clients;
 mod injection;
@@ -28,18 +28,18 @@ use crate::strangers::soak::{MOST_GROWTH_KIB, watched};
 use crate::support::app::PHRASES;
 use crate::support::process::ServerProcess;
 
-/// Longest time until `/readyz` says so when all is well again.
+/// Time limit until `/readyz` reports readiness after the last fault.
 const READY_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long and how much.
+/// Duration and load of a run.
 struct Plan {
     length: Duration,
-    /// Devices, text clients and applications.
+    /// Number of devices, text clients and applications.
     clients: [usize; 3],
-    /// Mean pauses of theirs between two turns.
+    /// Mean pause between two turns, for each kind of client.
     pauses: [Duration; 3],
     faults: Times,
-    /// Whether it is long enough to judge memory.
+    /// Whether the run is long enough to judge memory.
     long: bool,
 }
 
@@ -65,7 +65,7 @@ impl Plan {
     }
 }
 
-/// Clients that talk, each in a task.
+/// Clients that have turns, each in a task.
 struct Everybody {
     people: JoinSet<Person>,
     texts: JoinSet<TextClient>,
@@ -107,8 +107,8 @@ impl Everybody {
         Self { people: everybody.0, texts: everybody.1, applications: everybody.2, leaving }
     }
 
-    /// Waits until all have ended. Then each has one more turn, which is answered well, and what is
-    /// stored is what applications were told. Returns what was not well.
+    /// Waits until all clients have ended. Then each has another turn, which must be answered, and
+    /// the store must match the answers that applications received. Returns the violations.
     async fn calm(self) -> Vec<String> {
         let mut people = self.people.join_all().await;
         let mut texts = self.texts.join_all().await;
@@ -124,7 +124,7 @@ impl Everybody {
                 turn.as_ref().is_ok_and(|(outcome, _)| *outcome == Outcome::Answered)
             };
             let others = turns.into_iter().filter(|turn| !well(turn));
-            bad.extend(others.map(|turn| format!("{kind:?} when all was well again: {turn:?}")));
+            bad.extend(others.map(|turn| format!("{kind:?} after all faults: {turn:?}")));
         }
         if bad.is_empty() {
             let answered: usize = applications.iter().map(Application::answered).sum();
@@ -135,7 +135,7 @@ impl Everybody {
     }
 }
 
-/// Keeps the log of a server that is to be looked at.
+/// Copies the log of a server to a file that outlives the test; returns its path.
 fn keep_log(server: &ServerProcess, seed: u64) -> String {
     let file = std::env::temp_dir().join(format!("hearken-faults-{seed}.log"));
     std::fs::copy(server.folder().join("server.log"), &file).unwrap();
@@ -162,7 +162,7 @@ async fn soak(database: Option<String>) {
     let services = Services::before(&vendors, database.as_deref(), redis.as_ref()).await;
     let urls = services.environment();
     let mut env = process_faults::USUAL.to_vec();
-    // Machines that test are busy, and packets late; nobody is to be turned away for it.
+    // Test machines are busy and packets late; no client may be turned away for that.
     env.extend([
         ("HEARKEN__ADMISSION__LATE_PERCENT", "100"),
         ("HEARKEN__ADMISSION__BUSY_PERCENT", "100"),
@@ -207,7 +207,7 @@ async fn soak(database: Option<String>) {
         bad.push(format!("memory grew by {grown} KiB"));
     }
     assert!(bad.is_empty(), "seed {seed}, log {}:\n{}", keep_log(&server, seed), bad.join("\n"));
-    assert!(!faults.is_empty(), "something fails");
+    assert!(!faults.is_empty(), "there were faults");
     for kind in [Kind::Device, Kind::Text, Kind::Application] {
         assert!(outcomes.count(kind, Outcome::Answered) > 0, "{kind:?}");
     }

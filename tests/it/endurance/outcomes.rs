@@ -1,13 +1,13 @@
-//! What came of each turn of each kind of client, and how long clients waited. Not for what should.
+//! Outcomes of the turns of each kind of client, and waiting times. Not for the expected outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Most descriptions of lost turns that are kept.
+/// Maximum number of stored descriptions of lost turns.
 const MOST_TOLD: usize = 20;
 
-/// Who talks.
+/// Kind of client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Device,
@@ -18,19 +18,19 @@ pub(super) enum Kind {
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
-    /// With the words that the services gave.
+    /// With the words of the services.
     Answered,
-    /// With other words, because a service was made to say them.
+    /// With other words, because a service was made to return them.
     Damaged,
-    /// With an apology, or an error.
+    /// With an apology or an error.
     Apologised,
-    /// With the words of a busy server.
+    /// With the phrase of a busy server.
     Busy,
-    /// With a status that tells to ask again.
+    /// With a status that asks the client to retry.
     Refused,
-    /// The client left in the midst.
+    /// The client left during the turn.
     Left,
-    /// In no such way.
+    /// In none of these ways.
     Lost,
 }
 
@@ -56,7 +56,7 @@ impl Outcomes {
         self.0.lock().unwrap()
     }
 
-    /// Counts a turn. The wait is that of a client that stayed.
+    /// Counts a turn. `wait` is set for clients that stayed.
     pub(super) fn add(&self, kind: Kind, outcome: Outcome, wait: Option<Duration>) {
         let mut seen = self.seen();
         let turns = seen.turns.entry(kind).or_default();
@@ -64,7 +64,7 @@ impl Outcomes {
         turns.waits.extend(wait);
     }
 
-    /// Counts a lost turn, and tells of it.
+    /// Counts a lost turn and prints it.
     pub(super) fn lose(&self, kind: Kind, why: &str) {
         self.add(kind, Outcome::Lost, None);
         let why = format!("{kind:?}: {why}");
@@ -80,13 +80,13 @@ impl Outcomes {
         self.seen().lost.clone()
     }
 
-    /// The number of turns of a kind that ended so.
+    /// The number of turns of this kind with this outcome.
     pub(super) fn count(&self, kind: Kind, outcome: Outcome) -> usize {
         let seen = self.seen();
         seen.turns.get(&kind).and_then(|turns| turns.counts.get(&outcome)).copied().unwrap_or(0)
     }
 
-    /// A row for each kind of client.
+    /// A table with a row for each kind of client.
     pub(super) fn table(&self) -> String {
         let mut out = "| client | turns by outcome | wait p50 | p99 | longest, ms |\n".to_owned();
         for (kind, turns) in &mut self.seen().turns {

@@ -1,4 +1,4 @@
-//! The adapters of the gauntlet. Not for their faults.
+//! The adapters under test. Not for the faults.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use hearken_test_support::vendors::{
 
 use crate::support::app::{HEARD, REPLY, Vendors};
 
-/// What speaks to a service.
+/// A client of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Adapter {
     ListenAiAsr,
@@ -32,7 +32,7 @@ impl Adapter {
         }
     }
 
-    /// Its own vendor, and the usual ones beside it.
+    /// Its own vendor, and the default ones for the other services.
     pub(super) async fn vendors(self) -> Vendors {
         let normal = Behaviour::Normal;
         let asr = match self {
@@ -51,7 +51,7 @@ impl Adapter {
         Vendors::of(asr, llm, tts)
     }
 
-    /// The vendor behind this adapter.
+    /// The vendor of this adapter.
     pub(super) fn stub(self, vendors: &Vendors) -> &Stub {
         match self {
             Self::ListenAiAsr | Self::FunAsr | Self::OpenAiAsr => &vendors.asr,
@@ -69,7 +69,7 @@ impl Adapter {
         }
     }
 
-    /// Lets the server use the service at this address.
+    /// Points the server to the service at this address.
     pub(super) fn point(self, config: &mut Config, url: String) {
         match self {
             Self::ListenAiAsr | Self::FunAsr | Self::OpenAiAsr => config.asr.url = url,
@@ -81,18 +81,18 @@ impl Adapter {
         }
     }
 
-    /// Bytes of an answer after which it has begun: beyond the handshake, and for a voice within its
-    /// sound.
+    /// Number of response bytes after which the answer has started: after the handshake, and for a
+    /// synthesiser within the sound.
     pub(super) fn in_the_midst(self) -> usize {
         match self {
             Self::ListenAiTts | Self::OpenAiTts => 3_000,
-            // A whole answer is short.
+            // The whole answer is short.
             Self::OpenAiAsr => 125,
             _ => 200,
         }
     }
 
-    /// What a person meets where the service was never there: a voice has no fixed phrases either.
+    /// The outcome if the service was never reachable. A synthesiser then has no fixed phrases either.
     pub(super) fn never_there(self) -> Expected {
         match self {
             Self::ListenAiTts | Self::OpenAiTts => Expected::Silence,
@@ -101,18 +101,18 @@ impl Adapter {
     }
 }
 
-/// What stands before the models and voices of these folders, and speaks to no service itself.
+/// Wrappers in these folders that call no service themselves.
 const AROUND: [&str; 5] = ["ByName", "CachedTts", "CountingLlm", "LimitedLlm", "PricedLlm"];
 
 #[test]
-fn every_adapter_runs_the_gauntlet() {
+fn every_adapter_is_tested() {
     let mut found = BTreeSet::new();
     for (folder, port) in
         [("asr", "impl Asr for "), ("llm", "impl Llm for "), ("tts", "impl Tts for ")]
     {
         let folder = hearken_test_support::repository().join("crates/providers/src").join(folder);
         for file in std::fs::read_dir(folder).unwrap() {
-            // A folder has tests, and no adapter.
+            // A folder contains tests and no adapter.
             let source = std::fs::read_to_string(file.unwrap().path()).unwrap_or_default();
             let names =
                 source.lines().filter_map(|line| line.strip_prefix(port)?.strip_suffix(" {"));

@@ -1,7 +1,6 @@
-//! The gauntlet: every adapter of a service that a spoken turn needs, behind a proxy that hurts its
-//! connections in each way. A person hears the answer or an apology, within a time, and log and
-//! metrics tell of it; the next turn is answered as if nothing had been; nothing is left behind. Not
-//! for which error an adapter tells.
+//! Every adapter of a service for spoken turns, behind a proxy that injects each fault. The user
+//! hears the answer or an apology within a time limit, and log and metrics report the fault; the
+//! next turn is answered normally, and nothing is left behind. Not for the errors of the adapters.
 
 mod adapters;
 mod names;
@@ -22,17 +21,16 @@ use crate::server::turns::{PACKETS, good_answer};
 use crate::server::voices::SPEECH;
 use crate::support::app::{PHRASES, SORRY, TestServer};
 
-/// Apologies: in the language of what was heard before, and in Chinese where nothing was.
+/// Apologies: in the language of the last transcript, and in Chinese if there is none.
 pub(crate) const APOLOGIES: [&str; 2] = [SORRY, "抱歉，我这边出了点问题，请再说一遍。"];
-/// Most memory that all faults together need, with the vendors in this process, in bytes.
+/// Maximum memory that all faults together need, in bytes, including the vendors in this process.
 const MOST_MEMORY: usize = 200 << 20;
-/// In each line of the log that tells of trouble.
+/// Contained in each log line that reports a problem.
 const WARNED: &str = "\"level\":\"WARN\"";
-/// Longest time of a turn, from the first packet of the person to the end of the answer.
+/// Time limit of a turn, from the first packet of speech to the end of the answer.
 const TURN_WITHIN: Duration = Duration::from_secs(8);
 
-/// Short deadlines for the service that is hurt, with no further attempts after them, and no sentence
-/// from memory but the fixed phrases.
+/// Short deadlines without retries for the faulty service, and no cached sentences except the fixed phrases.
 fn impatient(config: &mut Config, port: &str) {
     let asr = &mut config.asr;
     let llm = &mut config.llm;
@@ -56,7 +54,7 @@ fn impatient(config: &mut Config, port: &str) {
     config.speaking.start_guard = Duration::from_millis(100);
 }
 
-/// How a turn came out, in one word of the table.
+/// Outcome of a turn, as in the table.
 fn outcome(answer: &Answer) -> Result<Expected, String> {
     let last = answer.sentences.last().map(String::as_str).unwrap_or_default();
     match (APOLOGIES.contains(&last), answer.played) {
@@ -68,7 +66,7 @@ fn outcome(answer: &Answer) -> Result<Expected, String> {
     }
 }
 
-/// A turn: what came of it, and the time that it took.
+/// Runs a turn; returns its outcome and duration.
 async fn turn(person: &mut Person) -> (Result<Expected, String>, Duration) {
     let begun = Instant::now();
     person.say(&SPEECH).await;
@@ -76,7 +74,7 @@ async fn turn(person: &mut Person) -> (Result<Expected, String>, Duration) {
     (outcome(&answer), begun.elapsed())
 }
 
-/// The failures of requests to this port that the server has counted.
+/// Failed requests of this port, as the server counts them.
 async fn failures(server: &TestServer, port: &str) -> f64 {
     let figures = reqwest::get(server.http_url("/metrics")).await.unwrap().text().await.unwrap();
     let ours = |line: &&str| {
@@ -89,7 +87,7 @@ async fn failures(server: &TestServer, port: &str) -> f64 {
     counts.map(|count| count.parse::<f64>().unwrap()).sum()
 }
 
-/// Hurts the adapter in each way, one after the other, with a good turn after each.
+/// Injects each fault, with a normal turn after each.
 async fn runs(adapter: Adapter) {
     let vendors = adapter.vendors().await;
     let proxy = FaultProxy::before(&adapter.stub(&vendors).url()).await;
@@ -136,7 +134,7 @@ async fn runs(adapter: Adapter) {
     proxy.until_closed().await;
 }
 
-/// Lets the handshake of TLS fail in each way: an apology each time, soon.
+/// Injects each fault of the TLS handshake: an apology each time, within the limit.
 async fn runs_tls(adapter: Adapter) {
     let vendors = adapter.vendors().await;
     let proxy = FaultProxy::before(&adapter.stub(&vendors).url()).await;
@@ -160,7 +158,7 @@ async fn runs_tls(adapter: Adapter) {
 
 macro_rules! gauntlet {
     ($($name:ident, $tls:ident: $adapter:ident;)+) => {
-        /// All adapters that run it.
+        /// All adapters that run these tests.
         const ALL: &[Adapter] = &[$(Adapter::$adapter),+];
 
         $(

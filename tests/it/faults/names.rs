@@ -1,5 +1,5 @@
-//! Services whose names nobody knows yet, while the name service does not answer: an apology in time
-//! for each adapter, and an answer once the name is known. Not for services that are there.
+//! Services whose names cannot be resolved, as the name service does not answer: an apology in time
+//! for each adapter, and an answer once the name is resolved. Not for services that are reachable.
 
 use hearken_test_support::{own_mounts, variable};
 
@@ -7,10 +7,10 @@ use super::*;
 
 /// Set in the process whose name service does not answer.
 const NO_NAMES: &str = "HEARKEN_TEST_NO_NAMES";
-/// The name service, on an address of this machine that nothing else uses.
+/// Address of the name service; nothing listens on it otherwise.
 const SILENT: &str = "127.83.7.3";
 
-/// A turn while the name of the service is not known, and one when it is.
+/// A turn while the name of the service cannot be resolved, and one when it can.
 async fn is_named_later(adapter: Adapter) {
     let vendors = adapter.vendors().await;
     let name = format!("{adapter:?}.hearken.invalid").to_lowercase();
@@ -37,7 +37,7 @@ async fn is_named_later(adapter: Adapter) {
 
 #[tokio::test]
 #[ignore = "the other test runs it, with a name service that does not answer"]
-async fn names_are_asked_for() {
+async fn unresolved_names_fail() {
     if variable(NO_NAMES).is_none() {
         return;
     }
@@ -50,7 +50,7 @@ async fn names_are_asked_for() {
 }
 
 #[tokio::test]
-async fn services_while_no_name_service_answers() {
+async fn services_with_unresolvable_names_get_apologies_in_time() {
     let prepare = own_mounts::only_name_service(SILENT);
-    own_mounts::run(&prepare, "faults::names::names_are_asked_for", &[(NO_NAMES, "1")]).await;
+    own_mounts::run(&prepare, "faults::names::unresolved_names_fail", &[(NO_NAMES, "1")]).await;
 }

@@ -1,6 +1,7 @@
-//! The gauntlet of the state server: an application asks while each fault is there. It is answered, or
-//! refused with a code within a time, and log and metrics tell of it; nothing of a refused message is
-//! kept; the next one rolls the dice. Not for which error the client of the state server tells.
+//! Faults of the state server, each during a message of an application. The message is answered, or
+//! refused with a code within a time limit, and log and metrics report the failure; nothing of a
+//! refused message is stored; the next message works. Not for the errors of the state server's
+//! client.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +16,15 @@ use serde_json::{Value, json};
 use super::failures;
 use crate::support::app::{TestServer, Vendors};
 
-/// The dice fall the same in every test.
+/// Makes the dice fall the same in every test.
 const SEED: u64 = 7;
-/// Bytes of an answer after which it has begun: within the list of tools.
+/// Number of response bytes after which the answer has started: inside the list of tools.
 const MIDST: usize = 400;
-/// Longest time of a message.
+/// Time limit of a message.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 const ROLL: &str = r#"call roll_dice {"dice": "1d20"}"#;
 
-/// A model that calls what it is told to, and says back what else it is told.
+/// A model that makes requested calls and echoes other messages.
 fn echo(asked: &[u8]) -> String {
     let asked = String::from_utf8_lossy(asked);
     if asked.starts_with("call ") { String::new() } else { format!("You said {asked}") }
@@ -63,7 +64,7 @@ impl Gauntlet {
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
-    /// Makes the session of the messages that follow.
+    /// Creates the session of the following messages.
     async fn create(&mut self) -> (u16, Value) {
         let (status, made) =
             self.post("/api/sessions", json!({"name": "n", "creator_id": "c"})).await;
@@ -78,13 +79,13 @@ impl Gauntlet {
         (outcome(status, &body), begun.elapsed())
     }
 
-    /// What the server says of its readiness and of the state server's.
+    /// Readiness of the server, and of the state server in it.
     async fn readiness(&self) -> Value {
         let (_, told) = self.server.readiness().await;
         json!([told["status"], told["dependencies"]["state_server"]])
     }
 
-    /// How many messages were kept.
+    /// Number of stored messages.
     async fn kept(&self) -> i64 {
         let path = format!("/api/sessions/{}/messages", self.session);
         let answer = self.http.get(self.server.http_url(&path)).send().await.unwrap();
@@ -93,8 +94,7 @@ impl Gauntlet {
     }
 }
 
-/// How a message came out, in one word of the table: an application meets a refusal where a person
-/// would hear an apology.
+/// Outcome of a message, as in the table. An application gets an error instead of an apology.
 fn outcome(status: u16, body: &Value) -> Result<Expected, String> {
     let text = |at: &str| body.pointer(at).and_then(Value::as_str).unwrap_or_default();
     match status {
@@ -105,7 +105,7 @@ fn outcome(status: u16, body: &Value) -> Result<Expected, String> {
 }
 
 #[tokio::test]
-async fn state_server() {
+async fn state_server_faults_are_reported_and_overcome() {
     let mut gauntlet = Gauntlet::start(FaultProxy::url).await;
     assert_eq!(gauntlet.create().await.0, 201);
     assert_eq!(gauntlet.say(ROLL).await.0, Ok(Expected::Answered), "before any fault");
@@ -135,7 +135,7 @@ async fn state_server() {
         if !(fits && was_hit && whole && told && works && took <= ANSWERED_WITHIN) {
             wrong.push(format!(
                 "{name}: hit {was_hit}, counted {was_counted}, logged {was_logged}, {hurt:?} in {took:?}, \
-                 {more} messages kept, then {after:?}"
+                 {more} messages stored, then {after:?}"
             ));
         }
     }
@@ -146,7 +146,7 @@ async fn state_server() {
 }
 
 #[tokio::test]
-async fn state_server_tls() {
+async fn state_server_tls_faults_are_reported() {
     let secure = |proxy: &FaultProxy| proxy.url().replacen("http://", "https://", 1);
     let mut gauntlet = Gauntlet::start(secure).await;
     for how in Tls::ALL {
@@ -159,6 +159,6 @@ async fn state_server_tls() {
     assert_eq!(gauntlet.readiness().await, json!(["degraded", "down"]));
     let listed = gauntlet.server.http_url("/api/sessions");
     let listed: Value = gauntlet.http.get(listed).send().await.unwrap().json().await.unwrap();
-    assert_eq!(listed["total"], 0, "nothing was made");
+    assert_eq!(listed["total"], 0, "no session was created");
     gauntlet.server.stop().await;
 }

@@ -1,5 +1,4 @@
-//! Every body that the API takes, wrong in every way that a body can be. Which there are, the
-//! description of the API tells. Not for what right ones do.
+//! Every request body of the API, invalid in every way, by the description of the API. Not for valid bodies.
 
 use std::io::Write as _;
 
@@ -13,7 +12,7 @@ use crate::support::app::{TestServer, Vendors};
 
 const PASSWORD: &str = "the password of the tests";
 
-/// A server where everything may be asked, as often as one likes.
+/// A server without limits on requests.
 struct Open {
     server: TestServer,
     token: String,
@@ -48,7 +47,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// Bodies that no route can take, and what is told of each.
+/// Bodies that no route accepts, and the error for each.
 fn wrong() -> Vec<(Vec<u8>, &'static str)> {
     let deep = format!(r#"{{"x":{}{}}}"#, "[".repeat(127), "]".repeat(127));
     let utf16 = r#"{"x":1}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -79,13 +78,13 @@ struct Route {
 }
 
 impl Route {
-    /// Every route of the description that takes a body.
+    /// Every route of the description that has a body.
     async fn all(server: &TestServer) -> Vec<Self> {
         let told = reqwest::get(server.http_url("/api/openapi.json")).await.unwrap();
         let told: Value = told.json().await.unwrap();
         let mut routes = Vec::new();
         for (path, methods) in told["paths"].as_object().unwrap() {
-            // Each device order is a route of its own in all but name.
+            // Device orders are separate routes, except that they share one description.
             let path = path.replace("{order}", "alert").replace(['{', '}'], "");
             for (method, about) in methods.as_object().unwrap() {
                 let body = &about["requestBody"];
@@ -100,7 +99,7 @@ impl Route {
     }
 
     fn ask(&self, open: &Open, body: Vec<u8>) -> RequestBuilder {
-        // Everybody may try to log in a few times.
+        // Logins are limited by address.
         let address = format!("10.{}.{}.1", fastrand::u8(..), fastrand::u8(..));
         Client::new()
             .request(self.method.clone(), open.server.http_url(&self.path))
@@ -110,7 +109,7 @@ impl Route {
             .body(body)
     }
 
-    /// Asks, and gives the code and the words of the refusal.
+    /// Sends a request that must be refused; returns the code and the message of the error.
     async fn refused(&self, open: &Open, body: Vec<u8>) -> (String, String) {
         let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
         let answer = self.ask(open, body).send().await.unwrap();
@@ -131,7 +130,7 @@ impl Route {
 }
 
 #[actix_web::test]
-async fn a_body_that_is_no_proper_object_is_refused_wherever_it_goes() {
+async fn a_body_that_is_no_valid_object_is_refused_by_every_route() {
     let vendors = Vendors::start().await;
     let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;
@@ -156,7 +155,7 @@ async fn a_body_that_is_no_proper_object_is_refused_wherever_it_goes() {
     open.server.stop().await;
 }
 
-/// Where a body goes, one with a field that is wrong, and what is told of that.
+/// Routes, each with a body with an invalid field and the error for it.
 fn wrong_fields() -> Vec<(Route, &'static str, &'static str)> {
     let route = |method: Method, path: &str| Route {
         method,
@@ -216,7 +215,7 @@ fn wrong_fields() -> Vec<(Route, &'static str, &'static str)> {
 }
 
 #[actix_web::test]
-async fn a_field_that_is_wrong_is_named_with_what_was_expected() {
+async fn the_error_for_an_invalid_field_names_it_and_what_is_expected() {
     let vendors = Vendors::start().await;
     let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;
@@ -228,7 +227,7 @@ async fn a_field_that_is_wrong_is_named_with_what_was_expected() {
 }
 
 #[actix_web::test]
-async fn null_is_absent_and_headers_about_the_body_change_nothing() {
+async fn null_counts_as_absent_and_content_headers_are_ignored() {
     let vendors = Vendors::start().await;
     let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;
@@ -254,7 +253,7 @@ async fn null_is_absent_and_headers_about_the_body_change_nothing() {
         assert_eq!(told["max_players"], 5);
         session = told["session_id"].as_str().unwrap().to_owned();
     }
-    // Said to be compressed, but is not; and the other way round.
+    // Declared as compressed, but not compressed; and the reverse.
     let odd = create(bare.clone().into()).header(CONTENT_ENCODING, "gzip").send().await.unwrap();
     assert_eq!(odd.status(), 201);
     let packed = create(gzip(bare.as_bytes())).header(CONTENT_ENCODING, "gzip");
@@ -281,9 +280,9 @@ async fn null_is_absent_and_headers_about_the_body_change_nothing() {
     open.server.stop().await;
 }
 
-/// A device's report is read as far as it can be: firmware that is refused does not boot.
+/// Unreadable parts of a device's report are ignored: firmware does not boot after a refusal.
 #[actix_web::test]
-async fn a_device_boots_whatever_its_report_is() {
+async fn a_device_boots_with_an_unreadable_report() {
     let vendors = Vendors::start().await;
     let worlds = Worlds::start(1);
     let open = start(&vendors, &worlds).await;

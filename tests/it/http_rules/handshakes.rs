@@ -1,4 +1,4 @@
-//! WebSocket handshakes that browsers send for pages of other sites, and under names of others, over
+//! WebSocket handshakes from browsers on pages of other sites, or with foreign host names, over
 //! sockets. Not for plain requests.
 
 use tokio_tungstenite::connect_async;
@@ -12,7 +12,7 @@ const NAME: &str = "voice.example";
 const STRANGE_PAGE: &str = "the request comes from a page of another site";
 const STRANGE_NAME: &str = "is not a known name of this server";
 
-/// Asks for a WebSocket with these headers. Returns the status, and the body of a refusal.
+/// Requests a WebSocket with these headers. Returns the status, and the body of a refusal.
 async fn shake(server: &TestServer, path: &str, headers: &[(&'static str, &str)]) -> (u16, String) {
     let url = format!("ws://{}{path}", server.address);
     let mut request = url.into_client_request().unwrap();
@@ -39,7 +39,7 @@ async fn server(vendors: &Vendors) -> TestServer {
 }
 
 #[actix_web::test]
-async fn a_handshake_of_another_sites_page_or_for_another_name_is_refused_on_every_socket() {
+async fn handshakes_of_other_sites_or_for_foreign_names_are_refused() {
     let vendors = Vendors::start().await;
     let server = server(&vendors).await;
     let port = server.address.port();
@@ -57,7 +57,7 @@ async fn a_handshake_of_another_sites_page_or_for_another_name_is_refused_on_eve
             (&[("origin", "http://192.168.7.7:9400")], STRANGE_PAGE),
             (&[("origin", "null")], STRANGE_PAGE),
             (&[("host", &*rebound)], STRANGE_NAME),
-            // A page whose name was made to point here is of the same origin.
+            // DNS rebinding: the page and the host have the same foreign name.
             (&[("host", &*rebound), ("origin", &*rebound_page)], STRANGE_NAME),
         ] {
             let (status, told) = shake(&server, path, headers).await;
@@ -69,7 +69,7 @@ async fn a_handshake_of_another_sites_page_or_for_another_name_is_refused_on_eve
 }
 
 #[actix_web::test]
-async fn programs_and_own_pages_get_their_socket() {
+async fn programs_and_own_pages_are_accepted() {
     let vendors = Vendors::start().await;
     let server = server(&vendors).await;
     let port = server.address.port();

@@ -1,4 +1,4 @@
-//! Connections that are kept between requests, over sockets of our own.
+//! Keep-alive connections, over raw sockets.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn connect(server: &TestServer) -> TcpStream {
     TcpStream::connect(("127.0.0.1", url.port().unwrap())).await.unwrap()
 }
 
-/// Asks for the health once, and reads the whole answer.
+/// Requests the health once, and reads the complete response.
 async fn ask(socket: &mut TcpStream) {
     socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
@@ -38,12 +38,12 @@ async fn ask(socket: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn a_later_request_that_does_not_come_to_its_end_is_closed() {
+async fn an_incomplete_later_request_is_closed_in_time() {
     let vendors = Vendors::start().await;
     let server = server(&vendors, LIMIT).await;
     let mut socket = connect(&server).await;
     ask(&mut socket).await;
-    // The first byte ends the wait of actix-http for the next request.
+    // The first byte ends the keep-alive timer of actix-http.
     socket.write_all(b"GET /heal").await.unwrap();
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest)).await;
@@ -51,15 +51,15 @@ async fn a_later_request_that_does_not_come_to_its_end_is_closed() {
     server.stop().await;
 }
 
-/// Sends a byte every so often, as long as the server reads; at most 200 of them. Returns how long after
-/// `begun` the connection was closed; `None` if it was not.
+/// Sends one byte per interval until the server closes the connection, at most 200 of them. Returns
+/// the time from `begun` to the close; `None` if the connection stays open.
 async fn drip(socket: &mut TcpStream, head: &[u8], begun: Instant) -> Option<Duration> {
     for byte in head.iter().chain(std::iter::repeat(&b'x')).take(200) {
         if socket.write_all(&[*byte]).await.is_err() {
             return Some(begun.elapsed());
         }
         let mut answer = [0; 64];
-        // Nothing is answered to a head that does not end.
+        // An incomplete head gets no response.
         let read = tokio::time::timeout(LIMIT / 6, socket.read(&mut answer)).await;
         match read {
             Ok(Ok(0) | Err(_)) => return Some(begun.elapsed()),
@@ -71,7 +71,7 @@ async fn drip(socket: &mut TcpStream, head: &[u8], begun: Instant) -> Option<Dur
 }
 
 #[tokio::test]
-async fn a_later_request_that_comes_byte_by_byte_is_closed_in_time() {
+async fn a_later_request_sent_byte_by_byte_is_closed_in_time() {
     let vendors = Vendors::start().await;
     let server = server(&vendors, LIMIT).await;
     for head in [&b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-drip: "[..], b"G", b"\r\n\r\n"] {
@@ -79,14 +79,14 @@ async fn a_later_request_that_comes_byte_by_byte_is_closed_in_time() {
         let begun = Instant::now();
         ask(&mut socket).await;
         let closed = drip(&mut socket, head, begun).await;
-        let closed = closed.expect("no byte of a request restarts the time for it");
+        let closed = closed.expect("the bytes of a request do not restart its timer");
         assert!(closed >= LIMIT / 2, "closed after {closed:?}");
     }
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_connection_in_use_stays_and_a_socket_too() {
+async fn a_connection_in_use_and_a_websocket_stay_open() {
     let vendors = Vendors::start().await;
     let limit = Duration::from_secs(2);
     let server = server(&vendors, limit).await;

@@ -1,5 +1,5 @@
-//! What stands before the routes of the whole server: TLS, other sites' pages, limits, names of
-//! requests and of addresses. Not for what a route answers.
+//! Layers in front of all routes: TLS, origins, limits, request ids and host names. Not for the
+//! answers of routes.
 
 mod bodies;
 mod handshakes;

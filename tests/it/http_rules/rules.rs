@@ -1,4 +1,4 @@
-//! Limits, names and sites, on the server's own routes.
+//! Limits, host names and origins, on the server's own routes.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn get(server: &TestServer, path: &str, headers: &[(&str, &str)]) -> Respo
 }
 
 #[tokio::test]
-async fn every_answer_has_the_requests_name_and_v1_is_the_same_address() {
+async fn every_answer_has_the_request_id_and_v1_is_an_alias() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     for (path, status) in [
@@ -42,7 +42,7 @@ async fn every_answer_has_the_requests_name_and_v1_is_the_same_address() {
         assert_eq!(answer.headers()["x-request-id"], "trace-7", "{path}");
     }
     let refused = Client::new().get(server.http_url("/api/v1/devices")).send().await.unwrap();
-    assert_eq!(refused.status(), 401, "the other name is guarded as well");
+    assert_eq!(refused.status(), 401, "the alias is guarded as well");
     let put = Client::new().put(server.http_url("/api/v1/devices")).send().await.unwrap();
     assert_eq!(
         (put.status().as_u16(), &put.headers()["allow"]),
@@ -70,14 +70,14 @@ async fn head_is_answered_like_get_without_a_body() {
         assert_eq!(head.headers().get("content-type"), got.headers().get("content-type"), "{path}");
         assert!(head.bytes().await.unwrap().is_empty(), "{path}");
     }
-    // The feed of turns has no end.
+    // The stream of turns does not end.
     let head = Client::new().head(server.http_url("/api/turns/live")).bearer_auth(ADMIN);
     let head = tokio::time::timeout(Duration::from_secs(10), head.send()).await;
     assert_eq!(head.expect("it ends").unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn a_method_that_an_address_does_not_have_is_405_and_an_unknown_address_404() {
+async fn unsupported_methods_give_405_and_unknown_paths_404() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let ask = async |method: Method, path: &str| {
@@ -104,7 +104,7 @@ async fn a_method_that_an_address_does_not_have_is_405_and_an_unknown_address_40
 }
 
 #[tokio::test]
-async fn a_streamed_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() {
+async fn a_streamed_answer_to_http_1_0_is_not_chunked() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, guarded).await;
     let made = Client::new().post(server.http_url("/api/sessions")).bearer_auth(ADMIN);
@@ -128,7 +128,7 @@ async fn a_streamed_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connectio
 }
 
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_again() {
+async fn too_many_requests_get_429_with_retry_after() {
     let vendors = Vendors::start().await;
     let tweak = |config: &mut hearken::config::Config| {
         guarded(config);
@@ -153,7 +153,7 @@ async fn too_many_requests_are_told_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_ask_where_that_is_configured_and_only_there() {
+async fn only_configured_origins_may_send_requests() {
     let vendors = Vendors::start().await;
     let tweak = |config: &mut hearken::config::Config| {
         guarded(config);
@@ -167,13 +167,13 @@ async fn pages_of_other_sites_ask_where_that_is_configured_and_only_there() {
     assert_eq!(answer.status(), 403);
     let refused = Client::new().get(server.http_url("/api/devices"));
     let refused = refused.header("origin", "https://museum.example").send().await.unwrap();
-    assert_eq!(refused.status(), 401, "who may ask still needs the token");
+    assert_eq!(refused.status(), 401, "an allowed origin still needs the token");
     assert_eq!(refused.headers()["access-control-allow-origin"], "https://museum.example");
     let told: Value = refused.json().await.unwrap();
     assert_eq!(told["error"]["code"], json!("UNAUTHORIZED"));
 }
 
-/// What a browser asks before a page of another site may send a request with these headers.
+/// The preflight request of a browser for a page of another site.
 async fn may_send(server: &TestServer, path: &str, origin: &str) -> Response {
     Client::new()
         .request(Method::OPTIONS, server.http_url(path))
@@ -186,13 +186,13 @@ async fn may_send(server: &TestServer, path: &str, origin: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_page_that_plays_a_device_boots_where_its_site_is_let_in() {
+async fn a_page_can_act_as_a_device_if_its_origin_is_allowed() {
     const PAGE: &str = "https://museum.example";
     let vendors = Vendors::start().await;
     for (origins, origin, let_in) in [
         (vec![PAGE], PAGE, Some(PAGE)),
         (vec![PAGE], "https://evil.example", None),
-        // A page that was opened as a file.
+        // The origin of a page that was opened from a file.
         (vec!["*"], "null", Some("*")),
         (vec![], PAGE, None),
     ] {
@@ -236,7 +236,7 @@ async fn a_page_that_plays_a_device_boots_where_its_site_is_let_in() {
             .header("device-id", "02:00:00:00:00:07")
             .json(&json!({}));
         let answer = boot.send().await.unwrap();
-        // Without these headers the browser keeps it from the page.
+        // Without these headers the browser withholds the response from the page.
         assert_eq!(allowed(&answer).as_deref(), let_in, "{origins:?} {origin}");
         let told: Value = answer.json().await.unwrap();
         assert_eq!(told["websocket"]["url"].is_string(), let_in.is_some(), "{told}");

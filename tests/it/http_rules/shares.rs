@@ -1,5 +1,5 @@
-//! What one address may take of the whole server, over sockets: clients come through a trusted proxy,
-//! which names their addresses. Not for the rates of `/api`.
+//! The share of one address in the resources of the server, over sockets: clients come through a
+//! trusted proxy, which reports their addresses. Not for the request rates of `/api`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,11 +30,11 @@ async fn server(vendors: &Vendors, tweak: impl FnOnce(&mut hearken::config::Conf
     .await
 }
 
-/// Opens a WebSocket for a client at this address, or returns the status of the refusal.
+/// Opens a WebSocket for a client at this address; returns the status of a refusal.
 async fn open(url: String, address: &str) -> Result<Socket, StatusCode> {
     let mut request = url.into_client_request().unwrap();
     request.headers_mut().insert("x-forwarded-for", address.parse().unwrap());
-    // A second socket of one device would take the place of the first.
+    // A second connection of the same device would replace the first.
     let id = format!("02:00:{:08x}", NEXT_DEVICE.fetch_add(1, Ordering::Relaxed));
     request.headers_mut().insert("device-id", id.parse().unwrap());
     match connect_async(request).await {
@@ -93,7 +93,7 @@ async fn devices_of_one_address_take_half_of_the_slots() {
 }
 
 #[actix_web::test]
-async fn boots_and_handshakes_of_one_address_have_a_rate() {
+async fn boots_and_handshakes_per_address_are_rate_limited() {
     let vendors = Vendors::start().await;
     let server = server(&vendors, |config| {
         config.http.boots_per_minute = 2;
@@ -118,7 +118,7 @@ async fn boots_and_handshakes_of_one_address_have_a_rate() {
     server.stop().await;
 }
 
-/// Sends the head of a request whose body does not come.
+/// Sends the head of a request without its body.
 async fn hanging(
     server: &TestServer,
     address: &str,
@@ -133,7 +133,7 @@ async fn hanging(
 }
 
 #[actix_web::test]
-async fn requests_in_progress_of_one_address_have_a_limit() {
+async fn requests_in_progress_per_address_are_limited() {
     let vendors = Vendors::start().await;
     let server = server(&vendors, |config| config.http.requests_at_once = 2).await;
     let hanging = [hanging(&server, GREEDY).await, hanging(&server, GREEDY).await];

@@ -1,4 +1,4 @@
-//! TLS on the server's port: every face of it, and a certificate that changes meanwhile.
+//! TLS on the server's port: all services on it, and a certificate that is replaced at run time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const DEVICE: &str = "02:00:00:00:00:09";
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Two certificates for this machine, the first in the server's files.
+/// Two certificates for this machine; the first one is in the server's files.
 struct Pairs {
     folder: tempfile::TempDir,
     made: [rcgen::CertifiedKey<rcgen::KeyPair>; 2],
@@ -45,7 +45,7 @@ impl Pairs {
         self.folder.path().join(name)
     }
 
-    /// Puts a pair into the server's files, one after the other, as people do.
+    /// Writes a pair into the server's files, one file after the other, as an administrator does.
     fn install(&self, which: usize) {
         std::fs::write(self.file("cert.pem"), self.made[which].cert.pem()).unwrap();
         std::fs::write(self.file("key.pem"), self.made[which].signing_key.serialize_pem()).unwrap();
@@ -91,7 +91,7 @@ impl Pairs {
         };
         TestServer::start(vendors, |config| {
             config.tls = tls;
-            // So that devices are told where pictures go.
+            // With this, OTA responses contain the URL for pictures.
             config.vision.base_url = config.llm.base_url.clone();
             config.vision.model = "eyes".into();
             tweak(config);
@@ -100,7 +100,7 @@ impl Pairs {
     }
 }
 
-/// The certificate that the server showed.
+/// The certificate that the server presented.
 fn shown(socket: &Socket) -> CertificateDer<'static> {
     let MaybeTlsStream::Rustls(stream) = socket.get_ref() else { panic!("a plain connection") };
     stream.get_ref().1.peer_certificates().unwrap()[0].clone()
@@ -108,7 +108,7 @@ fn shown(socket: &Socket) -> CertificateDer<'static> {
 
 async fn told(socket: &mut Socket) -> Value {
     loop {
-        match socket.next().await.expect("the connection lives").unwrap() {
+        match socket.next().await.expect("the connection is open").unwrap() {
             Message::Text(text) => return serde_json::from_str(&text).unwrap(),
             Message::Close(close) => panic!("closed: {close:?}"),
             _ => {}
@@ -121,7 +121,7 @@ async fn say(socket: &mut Socket, message: Value) {
 }
 
 #[tokio::test]
-async fn every_face_of_the_server_speaks_tls() {
+async fn every_service_of_the_server_speaks_tls() {
     let pairs = Pairs::new();
     let vendors = Vendors::start().await;
     let server = pairs.start(&vendors).await;
@@ -156,7 +156,7 @@ async fn every_face_of_the_server_speaks_tls() {
     assert_eq!(*vision, format!("{base}/vision/explain"), "{greeting}");
     let mut text = pairs.connect(&server, "/").await.unwrap();
     assert_eq!(told(&mut text).await["type"], "status");
-    // Who does not speak TLS gets no answer, and the server lives on.
+    // A client without TLS gets no response, and the server continues.
     let plain = format!("http://127.0.0.1:{}/healthz", server.address.port());
     assert!(Client::new().get(plain).send().await.is_err());
     let stranger = Client::builder().tls_certs_only([]).build().unwrap();
@@ -165,7 +165,7 @@ async fn every_face_of_the_server_speaks_tls() {
 }
 
 #[tokio::test]
-async fn a_certificate_changes_without_a_connection_being_lost() {
+async fn replacing_a_certificate_drops_no_connection() {
     let pairs = Pairs::new();
     let vendors = Vendors::start().await;
     let server = pairs.start(&vendors).await;
@@ -179,14 +179,14 @@ async fn a_certificate_changes_without_a_connection_being_lost() {
     })
     .await;
     say(&mut open, json!({"type": "ping"})).await;
-    assert_eq!(told(&mut open).await["type"], "pong", "the first connection lives on");
+    assert_eq!(told(&mut open).await["type"], "pong", "the first connection stays open");
 }
 
-/// Most connections of a server for one device and one text client.
+/// Maximum number of connections of a server for one device and one text client.
 const MOST_CONNECTIONS: usize = 2_002;
 
 #[tokio::test]
-async fn who_does_not_end_a_handshake_is_counted_too() {
+async fn unfinished_tls_handshakes_count_as_connections() {
     let pairs = Pairs::new();
     let vendors = Vendors::start().await;
     let server = pairs
@@ -199,7 +199,7 @@ async fn who_does_not_end_a_handshake_is_counted_too() {
     for _ in 0..MOST_CONNECTIONS {
         silent.push(connect().await);
     }
-    eventually("one more is closed at once", async || {
+    eventually("a further connection is closed at once", async || {
         let mut more = connect().await;
         let mut byte = [0];
         let read = tokio::time::timeout(Duration::from_secs(1), more.read(&mut byte)).await;
@@ -217,7 +217,7 @@ async fn who_does_not_end_a_handshake_is_counted_too() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_its_own_serves_browsers_beside_the_plain_port() {
+async fn a_self_signed_certificate_serves_browsers_on_a_second_port() {
     hearken_outbound::tls::choose_provider();
     let port = hearken_test_support::free_port();
     let mut folder = PathBuf::new();
@@ -234,10 +234,10 @@ async fn a_certificate_of_its_own_serves_browsers_beside_the_plain_port() {
     assert_eq!(page.status(), 200);
     let policy = page.headers()["content-security-policy"].to_str().unwrap();
     assert!(policy.contains(&format!("wss://localhost:{port};")), "{policy}");
-    // Boards have the plain port.
+    // Boards use the plain port.
     let plain = reqwest::get(server.http_url("/healthz")).await.unwrap();
     assert_eq!(plain.status(), 200);
-    // Who does not trust it is refused by their own side.
+    // A client that does not trust the certificate refuses the connection.
     assert!(reqwest::get(format!("https://localhost:{port}/healthz")).await.is_err());
     server.stop().await;
 }

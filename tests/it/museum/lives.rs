@@ -1,6 +1,6 @@
-//! Museum sessions under random sequences of everything that can happen to them, and the ten turns
-//! after each of it, on the real thing with a store in memory. The table of states and events
-//! stands in docs/state-machines/museum-session.md. Not for REST.
+//! Random sequences of all events of museum sessions, and ten turns after each event, on the real
+//! service with a store in memory. The table of states and events is in
+//! docs/state-machines/museum-session.md. Not for REST.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -29,14 +29,14 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// Sequences for each case of an ordinary property: 512 by default, 2,048 in `scripts/long tests`.
+/// Sequences for each proptest case: 512 in total by default, 2,048 in `scripts/long tests`.
 const SEQUENCES_PER_CASE: u32 = 2;
-/// Sessions that may be at once.
+/// Maximum number of concurrent sessions.
 const MOST: u64 = 3;
-/// A session lasts so long, in seconds, unless a sequence changes it.
+/// Timeout of a session, in seconds, unless a sequence changes it.
 const LASTS: i64 = 60;
 
-/// A model that does what the last word of a person tells it, once its gate is open.
+/// A model that obeys the last word of a message once its gate is open.
 struct TestModel {
     asked: Mutex<Vec<Vec<ChatMessage>>>,
     gate: watch::Sender<bool>,
@@ -71,7 +71,7 @@ impl Llm for TestModel {
     }
 }
 
-/// A museum, its store and the time of day there.
+/// A museum service with its store and clock.
 struct House {
     museum: Arc<Museum>,
     store: Arc<SqlStore>,
@@ -136,13 +136,13 @@ fn says(words: &str) -> ParseRequest {
     ParseRequest::read(&json!({"user_input": words, "scene_type": "public"})).unwrap()
 }
 
-/// Something that happens.
+/// One event of a sequence.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Register,
     Heartbeat(usize),
     Parse(usize, &'static str),
-    /// A request whose answer waits for [`Step::Open`].
+    /// A request whose answer is held back until [`Step::Open`].
     Begin(usize, &'static str),
     Open,
     Unregister(usize),
@@ -172,24 +172,24 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is known of a session.
+/// The reference of a session.
 struct Known {
     id: SessionId,
     expires: i64,
     gone: bool,
-    /// Words and answers, in order.
+    /// Messages and answers, in order.
     turns: Vec<(String, String)>,
 }
 
 type Parsing = tokio::task::JoinHandle<Result<Parsed, MuseumError>>;
 
-/// A sequence as it is played.
+/// A sequence while it is played.
 struct Play {
     house: House,
     sessions: Vec<Known>,
     lasts: i64,
     asked: usize,
-    /// Requests whose answers wait: of which session, the words, the answer.
+    /// Requests without an answer yet: the session, the message, the pending answer.
     open: Vec<(usize, String, Parsing)>,
 }
 
@@ -230,7 +230,7 @@ impl Play {
                 assert_eq!(beat.is_ok(), self.is_live(n), "{beat:?}");
                 self.used(n);
             }
-            // The model answers nobody before its gate is open.
+            // The model answers no request before its gate is open.
             Step::Parse(n, kind) if !self.open.is_empty() => self.begin(n, kind).await,
             Step::Parse(n, kind) => {
                 let words = self.words(kind);
@@ -251,7 +251,7 @@ impl Play {
             Step::Info(n) => {
                 assert_eq!(museum.describe(&self.id(n)).await.is_ok(), self.is_live(n));
             }
-            // A request under way is a use again and again, in real time.
+            // A request in progress uses its session repeatedly, in real time.
             Step::Pass(seconds) => {
                 self.answer().await;
                 self.house.seconds.fetch_add(seconds, Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl Play {
         let live = (0..self.sessions.len()).filter(|n| self.is_live(*n)).count() as u64;
         match self.house.register().await {
             Ok(id) => {
-                assert!(live < MOST, "one too many");
+                assert!(live < MOST, "too many sessions");
                 let expires = self.house.now() + self.lasts;
                 let turns = Vec::new();
                 self.sessions.push(Known { id, expires, gone: false, turns });
@@ -328,7 +328,7 @@ impl Play {
         let kind = words.split(' ').next_back().unwrap();
         match answered {
             Ok(answer) => {
-                assert!(live, "{words} was answered in a session that is over");
+                assert!(live, "{words} was answered in an expired session");
                 let called = matches!(kind, "call" | "null").then_some("wave");
                 assert_eq!(answer.operation.as_deref(), called, "{words}");
                 assert_eq!(answer.operation_params.len(), usize::from(kind == "call"));
@@ -343,7 +343,7 @@ impl Play {
         self.used(session);
     }
 
-    /// The model was told the last turns of the session, and no others.
+    /// Checks that the prompt has the last turns of the session, and no others.
     fn check_prompt(&self, session: usize, words: &str) {
         let asked = self.house.model.asked.lock().unwrap();
         let of = |prompt: &&Vec<ChatMessage>| prompt.iter().any(|m| m.content == words);
@@ -364,11 +364,11 @@ impl Play {
     }
 }
 
-/// Sequences are the same in each run, so that the gate does not depend on luck.
+/// Sequences are the same in each run, so that the result does not depend on chance.
 #[test]
-fn sessions_keep_their_promises_whatever_happens() {
+fn sessions_match_the_reference_in_random_sequences() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // The store ends within it.
+    // The store must be dropped within the runtime.
     let _within = runtime.enter();
     let mut config = Config { failure_persistence: None, ..Config::default() };
     config.cases *= SEQUENCES_PER_CASE;
@@ -386,7 +386,7 @@ fn sessions_keep_their_promises_whatever_happens() {
     }
 }
 
-/// A client in its house.
+/// A client with its own museum service.
 struct Visitor {
     house: House,
     session: SessionId,
@@ -409,11 +409,11 @@ impl Visitor {
         match event {
             "a failure of the model" => self.fails("fail").await,
             "a message that the model refuses" => self.fails("refused").await,
-            "a model that is too late" => self.fails("late").await,
-            "a model without words" => self.fails("silent").await,
+            "a model timeout" => self.fails("late").await,
+            "a model without text" => self.fails("silent").await,
             "a heartbeat" => assert!(museum.heartbeat(&self.session).await.is_ok()),
             "other settings" => museum.change(settings(LASTS * 2)),
-            "a full house" => while self.house.register().await.is_ok() {},
+            "a full server" => while self.house.register().await.is_ok() {},
             "an expiry" | "a sweep" => {
                 self.house.seconds.fetch_add(LASTS + 1, Ordering::Relaxed);
                 if event == "a sweep" {
@@ -422,17 +422,17 @@ impl Visitor {
                 self.fails("plain").await;
                 self.session = self.house.register().await.unwrap();
             }
-            "a client that left and came back" => {
+            "a client that left and registered again" => {
                 museum.unregister(&self.session).await.unwrap();
                 self.session = self.house.register().await.unwrap();
             }
-            "a client that gave up waiting" => {
+            "a client that did not wait" => {
                 self.house.model.gate.send_replace(false);
                 let asked = museum.parse(&self.session, says("odd plain"));
                 tokio::time::timeout(Duration::from_millis(50), asked).await.unwrap_err();
                 self.house.model.gate.send_replace(true);
             }
-            other => panic!("nobody knows {other}"),
+            other => panic!("unknown event: {other}"),
         }
     }
 }
@@ -453,20 +453,20 @@ impl Conversation for Visitor {
 }
 
 #[tokio::test]
-async fn ten_turns_after_anything_are_as_if_nothing_had_been() {
+async fn ten_turns_are_normal_after_any_event() {
     let undisturbed = ten_turns(&mut Visitor::enter().await).await;
     for event in [
         "a failure of the model",
         "a message that the model refuses",
-        "a model that is too late",
-        "a model without words",
+        "a model timeout",
+        "a model without text",
         "a heartbeat",
         "other settings",
-        "a full house",
+        "a full server",
         "an expiry",
         "a sweep",
-        "a client that left and came back",
-        "a client that gave up waiting",
+        "a client that left and registered again",
+        "a client that did not wait",
     ] {
         let mut visitor = Visitor::enter().await;
         visitor.happens(event).await;

@@ -1,5 +1,5 @@
-//! Museum clients over real sockets: every address of their document, every field and refusal, as
-//! their original clients ask. Not for what a model makes of a museum.
+//! Museum clients over real sockets: every path of their document, every field and error, requested
+//! as the original clients do. Not for the quality of answers.
 
 mod lives;
 mod parsing;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::{TestServer, Vendors};
 
-/// A server before this model, and who asks it.
+/// A server with this model, and a client of it.
 struct Visit {
     server: TestServer,
     llm_seen: fn(&Vendors) -> Vec<Value>,
@@ -31,7 +31,7 @@ impl Visit {
         Self::start(OpenAiChat::start(Behaviour::Normal, "Good day.").await, |_| {}).await
     }
 
-    /// What comes of a request with this session.
+    /// Sends a request with this session; returns status and body.
     async fn ask(&self, method: Method, path: &str, session: &str, body: Value) -> (u16, Value) {
         let mut asked = Client::new().request(method, self.server.http_url(path));
         if !session.is_empty() {
@@ -56,19 +56,19 @@ impl Visit {
         self.ask(Method::POST, "/api/agent/parse", session, body).await
     }
 
-    /// What the model was asked, in order.
+    /// The requests to the model, in order.
     fn asked(&self) -> Vec<Value> {
         (self.llm_seen)(&self.vendors)
     }
 }
 
-/// The bodies of the model's requests; the heads stand among them.
+/// The bodies of the requests to the model, without their heads.
 fn llm_seen(vendors: &Vendors) -> Vec<Value> {
     let texts = vendors.llm.seen().texts;
     texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect()
 }
 
-/// The functions that the original client offers as a sample.
+/// The sample functions of the original client.
 fn samples() -> Value {
     json!([
         {"name": "introduce_artifact", "description": "介绍指定文物的详细信息", "parameters": {

@@ -1,4 +1,4 @@
-//! What becomes of people's words: talk, calls that are told, failures, memory.
+//! Processing of users' messages: answers, calls that are returned, failures, memory.
 
 use hearken_test_support::vendors::{Behaviour, OpenAiChat};
 use reqwest::Method;
@@ -8,7 +8,7 @@ use super::{Visit, samples};
 
 const PARSE: &str = "/api/agent/parse";
 
-/// Says back what it was asked, or calls what it is asked to.
+/// Echoes a message, or makes a requested call.
 fn echo(asked: &[u8]) -> String {
     let asked = String::from_utf8_lossy(asked);
     if asked.starts_with("error: ") {
@@ -19,7 +19,7 @@ fn echo(asked: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn without_functions_there_is_only_talk_in_plain_words() {
+async fn without_functions_answers_are_plain_text() {
     let llm = OpenAiChat::start(Behaviour::Normal, "**蟠龙盖罍**是青铜器。😀").await;
     let visit = Visit::start(llm, |_| {}).await;
     let id = visit.register(json!([])).await;
@@ -47,7 +47,7 @@ async fn without_functions_there_is_only_talk_in_plain_words() {
 }
 
 #[tokio::test]
-async fn a_call_is_told_and_not_carried_out() {
+async fn a_call_is_returned_to_the_client_and_not_executed() {
     let visit = Visit::start(OpenAiChat::answering(echo).await, |_| {}).await;
     let mut functions = samples();
     functions.as_array_mut().unwrap().push(json!({
@@ -70,7 +70,7 @@ async fn a_call_is_told_and_not_carried_out() {
         (&told["data"]["operation"], &told["data"]["response"]),
         (&Value::Null, &json!("You said: how are you"))
     );
-    // The model is told of its calls as of any others: each has a result.
+    // The prompt contains the calls in the usual form: each has a result.
     let asked = visit.asked().pop().unwrap();
     let messages = asked["messages"].as_array().unwrap();
     let calls = messages.iter().filter(|m| m["tool_calls"].is_array()).count();
@@ -80,7 +80,7 @@ async fn a_call_is_told_and_not_carried_out() {
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_fit_is_tried_again_and_then_answered_in_words() {
+async fn an_invalid_call_is_retried_and_then_answered_with_text() {
     let visit = Visit::start(OpenAiChat::answering(echo).await, |_| {}).await;
     let id = visit.register(samples()).await;
     for wrong in
@@ -97,7 +97,7 @@ async fn a_call_that_does_not_fit_is_tried_again_and_then_answered_in_words() {
 }
 
 #[tokio::test]
-async fn words_with_mistakes_are_refused_with_each() {
+async fn invalid_requests_are_refused_with_the_field() {
     let visit = Visit::usual().await;
     let id = visit.register(json!([])).await;
     for (body, field) in [
@@ -121,7 +121,7 @@ async fn words_with_mistakes_are_refused_with_each() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_told_in_the_envelope_and_forgotten() {
+async fn a_model_failure_is_reported_in_the_envelope_and_not_remembered() {
     let llm = OpenAiChat::start(Behaviour::HttpStatus(400, None), "").await;
     let visit = Visit::start(llm, |_| {}).await;
     let id = visit.register(json!([])).await;
@@ -133,9 +133,9 @@ async fn a_model_that_fails_is_told_in_the_envelope_and_forgotten() {
     visit.vendors.forget_texts();
     assert_eq!(visit.ask(Method::POST, "/api/session/heartbeat", &id, json!({})).await.0, 200);
     let (status, told) = visit.parse(&id, "again").await;
-    assert_eq!(status, 500, "no words are a failure too: {told}");
+    assert_eq!(status, 500, "an empty answer is a failure too: {told}");
     let asked = visit.asked();
-    assert_eq!(asked[0]["messages"].as_array().unwrap().len(), 2, "what failed is not remembered");
+    assert_eq!(asked[0]["messages"].as_array().unwrap().len(), 2, "failures are not remembered");
 }
 
 #[tokio::test]
@@ -155,17 +155,17 @@ async fn ten_messages_are_remembered() {
 }
 
 #[tokio::test]
-async fn the_same_question_is_answered_from_memory_and_no_other() {
+async fn only_identical_questions_are_answered_from_the_cache() {
     let visit = Visit::start(OpenAiChat::answering(echo).await, |_| {}).await;
     let one = visit.register(json!([])).await;
     let other = visit.register(json!([])).await;
     let able = visit.register(samples()).await;
     assert_eq!(visit.parse(&one, "same").await, visit.parse(&other, "same").await);
-    assert_eq!(visit.asked().len(), 1, "the second came from memory");
+    assert_eq!(visit.asked().len(), 1, "the second answer came from the cache");
     visit.parse(&one, "same").await;
-    assert_eq!(visit.asked().len(), 2, "after other words it is another question");
+    assert_eq!(visit.asked().len(), 2, "with another history it is another question");
     visit.parse(&able, "same").await;
-    assert_eq!(visit.asked().len(), 3, "and so it is with functions");
+    assert_eq!(visit.asked().len(), 3, "and with functions");
     let scene = json!({"user_input": "same", "client_type": "web", "scene_type": "study"});
     let third = visit.register(json!([])).await;
     visit.ask(Method::POST, PARSE, &third, scene).await;
@@ -173,7 +173,7 @@ async fn the_same_question_is_answered_from_memory_and_no_other() {
 }
 
 #[tokio::test]
-async fn requests_of_one_session_are_answered_one_after_the_other() {
+async fn requests_of_one_session_are_answered_in_sequence() {
     let visit = Visit::start(OpenAiChat::answering(echo).await, |_| {}).await;
     let id = visit.register(json!([])).await;
     let all = ["a", "b", "c", "d"].map(|said| visit.parse(&id, said));
@@ -183,5 +183,5 @@ async fn requests_of_one_session_are_answered_one_after_the_other() {
     let mut lengths: Vec<usize> =
         visit.asked().iter().map(|asked| asked["messages"].as_array().unwrap().len()).collect();
     lengths.sort_unstable();
-    assert_eq!(lengths, [2, 4, 6, 8], "each saw what was said before it");
+    assert_eq!(lengths, [2, 4, 6, 8], "each prompt has the earlier turns");
 }

@@ -1,4 +1,4 @@
-//! Sessions of museum clients: registered, kept alive, left, over.
+//! Sessions of museum clients: registration, heartbeats, end and expiry.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn time(value: &Value) -> jiff::Timestamp {
 }
 
 #[tokio::test]
-async fn a_client_comes_stays_and_leaves_as_the_original_does() {
+async fn the_original_client_registers_stays_and_unregisters() {
     let visit = Visit::usual().await;
     let (status, told) = visit.ask(Method::GET, STATS, "", Value::Null).await;
     assert_eq!((status, &told["active_sessions"]), (200, &json!(0)), "{told}");
@@ -68,7 +68,7 @@ async fn a_client_comes_stays_and_leaves_as_the_original_does() {
 }
 
 #[tokio::test]
-async fn who_has_no_session_is_told_so_as_clients_understand_it() {
+async fn requests_without_a_session_get_the_documented_error() {
     let visit = Visit::usual().await;
     let said = json!({"user_input": "你好"});
     for (method, path) in [
@@ -92,7 +92,7 @@ async fn who_has_no_session_is_told_so_as_clients_understand_it() {
 }
 
 #[tokio::test]
-async fn the_header_is_taken_in_both_spellings_and_addresses_with_a_version() {
+async fn both_header_spellings_and_versioned_paths_are_accepted() {
     let visit = Visit::usual().await;
     let id = visit.register(json!([])).await;
     for (header, path) in [
@@ -107,7 +107,7 @@ async fn the_header_is_taken_in_both_spellings_and_addresses_with_a_version() {
 }
 
 #[tokio::test]
-async fn a_session_is_over_unless_it_is_used() {
+async fn an_unused_session_expires() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
     let visit = Visit::start(llm, |config| {
         config.museum.session_timeout = Duration::from_millis(2_500);
@@ -116,20 +116,20 @@ async fn a_session_is_over_unless_it_is_used() {
     .await;
     let idle = visit.register(json!([])).await;
     let busy = visit.register(json!([])).await;
-    eventually("the idle session is over", async || {
+    eventually("the idle session expired", async || {
         assert_eq!(visit.ask(Method::POST, HEARTBEAT, &busy, Value::Null).await.0, 200);
         let (status, told) = visit.ask(Method::GET, INFO, &idle, Value::Null).await;
         (status == 401).then(|| assert!(told["detail"].as_str().unwrap().contains("已过期")))
     })
     .await;
-    assert_eq!(visit.parse(&busy, "hi").await.0, 200, "it was kept alive");
+    assert_eq!(visit.parse(&busy, "hi").await.0, 200, "it was used");
     let (_, told) = visit.ask(Method::GET, STATS, "", Value::Null).await;
     assert_eq!((&told["active_sessions"], &told["total_sessions"]), (&json!(1), &json!(2)));
     assert_eq!(visit.parse(&idle, "hi").await.0, 401);
 }
 
 #[tokio::test]
-async fn a_registration_with_mistakes_names_each() {
+async fn an_invalid_registration_is_refused_with_the_field() {
     let visit = Visit::usual().await;
     let function = |field: &str, value: Value| {
         let mut function = samples()[0].clone();
@@ -178,7 +178,7 @@ async fn a_registration_with_mistakes_names_each() {
 }
 
 #[tokio::test]
-async fn one_address_does_not_take_all_sessions() {
+async fn the_number_of_sessions_per_address_is_limited() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
     let visit = Visit::start(llm, |config| {
         config.auth.required = AuthRequired::Always;
@@ -201,7 +201,7 @@ async fn one_address_does_not_take_all_sessions() {
     assert_eq!(register("203.0.113.1", "the admin token of the tests").await, 200);
 }
 
-/// So many functions that take 1.8 MiB of memory each, and are checked as soon as a check begins.
+/// Functions of 1.8 MiB of memory each, checked at the start of each validation.
 fn large(functions: usize) -> Value {
     // An object with a number takes 931 bytes.
     let objects = vec![json!({"a": 7}); 2_000];
@@ -213,7 +213,7 @@ fn large(functions: usize) -> Value {
 }
 
 #[tokio::test]
-async fn what_a_client_took_is_free_again_when_it_has_left() {
+async fn memory_of_functions_is_released_with_the_session() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
     let visit = Visit::start(llm, |config| {
         config.museum.max_sessions = 1;
@@ -239,7 +239,7 @@ async fn what_a_client_took_is_free_again_when_it_has_left() {
 }
 
 #[tokio::test]
-async fn sessions_outlive_the_server_and_there_are_only_so_many() {
+async fn sessions_survive_a_restart_and_their_number_is_limited() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_owned();
@@ -274,12 +274,12 @@ async fn sessions_outlive_the_server_and_there_are_only_so_many() {
         .filter(|m| m["role"] == "user")
         .map(|m| m["content"].as_str().unwrap())
         .collect();
-    assert_eq!(said, ["first", "second"], "what was said is remembered");
-    assert_eq!(last["tools"].as_array().unwrap().len(), 2, "and what the client can do");
+    assert_eq!(said, ["first", "second"], "earlier messages are remembered");
+    assert_eq!(last["tools"].as_array().unwrap().len(), 2, "and the functions of the client");
 }
 
 #[tokio::test]
-async fn tokens_limits_and_other_sites() {
+async fn requests_need_the_token_an_allowed_origin_and_are_rate_limited() {
     let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
     let token = "the token of the museum";
     let visit = Visit::start(llm, |config| {

@@ -1,5 +1,5 @@
-//! Clients that go on when the server is killed and comes back: a text client, a watcher of events
-//! and a device. Each checks what it is told. Not for chat clients: see `cluster::load`.
+//! Clients that continue after the server was killed and restarted: a text client, a watcher of
+//! events and a device. Each checks what it receives. For chat clients see `cluster::load`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::load::words;
 
-/// The ids of the device.
+/// The MAC address of the device.
 pub(super) const DEVICE_ID: &str = "02:00:00:00:00:77";
 pub(super) const CLIENT_ID: &str = "00000000-0000-4000-8000-000000000001";
-/// Longest wait for anything from a server that runs, on a busy machine.
+/// Timeout for anything from a running server, on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// Wait before a client whose connection broke comes again.
+/// Pause before a client reconnects.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// Packets of a microphone come this often: six times as fast as in life.
+/// Interval between microphone packets: six times as fast as real time.
 const PACE: Duration = Duration::from_millis(10);
 
-/// Connects again and again.
+/// Retries until it is connected.
 pub(super) async fn connect(url: &str) -> Socket {
     let connecting = async {
         loop {
@@ -44,13 +44,13 @@ pub(super) async fn connect(url: &str) -> Socket {
             sleep(AGAIN_AFTER).await;
         }
     };
-    timeout(PATIENCE, connecting).await.expect("the server comes back")
+    timeout(PATIENCE, connecting).await.expect("the server is up again")
 }
 
-/// The next message; none where the connection broke.
+/// The next message; `None` if the connection broke.
 pub(super) async fn next(socket: &mut Socket) -> Option<Value> {
     loop {
-        match timeout(PATIENCE, socket.next()).await.expect("the server says something") {
+        match timeout(PATIENCE, socket.next()).await.expect("the server sends something") {
             Some(Ok(Message::Text(text))) => return Some(serde_json::from_str(&text).unwrap()),
             Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
             Some(Ok(_)) => {}
@@ -58,14 +58,14 @@ pub(super) async fn next(socket: &mut Socket) -> Option<Value> {
     }
 }
 
-/// A text client that says one text after the other, and goes on with its session.
+/// A text client that sends one message after the other and resumes its session.
 pub(super) struct TextClient {
     url: String,
-    /// Its session, once a turn of it was acknowledged.
+    /// Its session, once a turn in it was acknowledged.
     pub(super) session: Option<String>,
-    /// What was said in the session, and whether that was acknowledged.
+    /// Messages of the session, and whether each was acknowledged.
     pub(super) said: Vec<(String, bool)>,
-    /// Turns that were acknowledged, in all.
+    /// Number of acknowledged turns in total.
     pub(super) answered: Arc<AtomicUsize>,
     count: usize,
     socket: Option<Socket>,
@@ -77,14 +77,14 @@ impl TextClient {
         Self { url, session: None, said: Vec::new(), answered, count: 0, socket: None }
     }
 
-    /// Talks until the end.
+    /// Has turns until `end`.
     pub(super) async fn talk(&mut self, end: &CancellationToken) {
         while !end.is_cancelled() {
             self.say().await;
         }
     }
 
-    /// Says something new, and returns what ended that; none where the connection broke.
+    /// Sends a new message and returns the last reply to it; `None` if the connection broke.
     pub(super) async fn say(&mut self) -> Option<Value> {
         let mut socket = match self.socket.take() {
             Some(socket) => socket,
@@ -110,7 +110,7 @@ impl TextClient {
         Some(last)
     }
 
-    /// Connects, and goes on with the session that has acknowledged turns.
+    /// Connects and resumes the session that has acknowledged turns.
     async fn come_back(&mut self) -> Option<Socket> {
         let mut socket = connect(&self.url).await;
         let mut told = next(&mut socket).await?;
@@ -120,7 +120,7 @@ impl TextClient {
             socket.send(Message::text(wanted)).await.ok()?;
             told = next(&mut socket).await?;
             if told["code"] == "INTERNAL_ERROR" {
-                // The store did not answer in time, on a busy machine.
+                // The store did not respond in time, on a busy machine.
                 return None;
             }
             assert_eq!(told["data"]["session_id"], session, "an answered session is lost: {told}");
@@ -136,8 +136,8 @@ impl TextClient {
         self.socket = None;
     }
 
-    /// What the store has of its session is what was said, in order, each text once and with its
-    /// answer; of what was not acknowledged, some.
+    /// Checks that the store has the acknowledged messages of its session in order, each once and
+    /// with its answer, and of the others some or none.
     pub(super) fn check(&self, state: &str) {
         let state: Value = serde_json::from_str(state).unwrap();
         let kept: Vec<&str> = state["messages"]
@@ -154,24 +154,24 @@ impl TextClient {
                 assert!(said == text || !acknowledged, "{said} is lost or moved: {kept:?}");
                 said == text
             });
-            assert!(found.is_some(), "{text} was never said, or is there twice: {kept:?}");
+            assert!(found.is_some(), "{text} was never sent, or is stored twice: {kept:?}");
         }
         assert!(!kept.is_empty());
     }
 }
 
-/// What somebody hears who watches a chat session in which [`words`] are said.
+/// A watcher of a chat session with the messages of [`words`].
 pub(super) struct Watcher {
     url: String,
     socket: Option<Socket>,
     last_id: Option<String>,
     /// Ids of the events by the number of their message.
     pub(super) told: HashMap<usize, String>,
-    /// Number of the message that is to be told next.
+    /// Number of the next expected message.
     next: usize,
-    /// Connections that were told that events may be missing.
+    /// Number of connections for which the server reported that events may be missing.
     pub(super) incomplete: usize,
-    /// Whether events may be missing, or come again, on this connection.
+    /// Whether events may be missing or repeated on this connection.
     loose: bool,
 }
 
@@ -183,17 +183,17 @@ impl Watcher {
         Self { url, socket: None, last_id: None, told, next, incomplete: 0, loose: false }
     }
 
-    /// Watches until the end.
+    /// Watches until `end`.
     pub(super) async fn watch(&mut self, end: &CancellationToken) {
         while !end.is_cancelled() {
             end.run_until_cancelled(Box::pin(self.one())).await;
         }
     }
 
-    /// Watches until this message was told.
+    /// Watches until the event of this message.
     pub(super) async fn until(&mut self, message: usize) {
         while self.next <= message {
-            timeout(PATIENCE, self.one()).await.expect("the message is told");
+            timeout(PATIENCE, self.one()).await.expect("the event of the message");
         }
     }
 
@@ -202,7 +202,7 @@ impl Watcher {
         if self.socket.is_none() {
             return self.come_back().await;
         }
-        // Not taken out of its place: this may be dropped while it waits.
+        // The socket stays in place: this future may be dropped while it waits.
         let Some(socket) = &mut self.socket else { return };
         let told = loop {
             match socket.next().await {
@@ -229,10 +229,10 @@ impl Watcher {
         let known = self.told.insert(number, id.to_owned());
         if number < self.next {
             assert_eq!(known.as_deref(), Some(id), "message {number} has two events");
-            assert!(self.loose, "message {number} was told twice");
+            assert!(self.loose, "message {number} has a repeated event");
             return;
         }
-        assert!(number == self.next || self.loose, "{number} was told instead of {}", self.next);
+        assert!(number == self.next || self.loose, "event of {number} instead of {}", self.next);
         assert_eq!(known, None);
         (self.next, self.last_id) = (number + 1, Some(id.to_owned()));
     }
@@ -248,12 +248,12 @@ impl Watcher {
     }
 }
 
-/// A person who says recorded words to a device, again and again.
+/// A user who plays recorded speech to a device in a loop.
 pub(super) struct Speaker {
     endpoint: Endpoint,
     words: Vec<Bytes>,
     device: Device,
-    /// Turns that were answered.
+    /// Number of answered turns.
     pub(super) answered: Arc<AtomicUsize>,
 }
 
@@ -268,7 +268,7 @@ fn stops(report: &Report) -> usize {
 }
 
 impl Speaker {
-    /// Somebody at this address who says what a recording has.
+    /// A user at this URL who plays the speech of a recording.
     pub(super) fn new(url: String, token: Option<String>) -> Self {
         let file = hearken_test_support::repository().join("fixtures/audio/en_go_forward.jsonl");
         let recorded = Recording::parse(&std::fs::read_to_string(file).unwrap()).unwrap();
@@ -287,7 +287,7 @@ impl Speaker {
         Self { endpoint, words: words.collect(), device, answered: Arc::default() }
     }
 
-    /// Talks until the end.
+    /// Has turns until `end`.
     pub(super) async fn talk(&mut self, end: &CancellationToken) {
         while !end.is_cancelled() {
             if !self.turn().await {
@@ -296,7 +296,7 @@ impl Speaker {
         }
     }
 
-    /// Has one turn. Returns false where the server went away meanwhile.
+    /// Has one turn. Returns false if the server went away meanwhile.
     pub(super) async fn turn(&mut self) -> bool {
         let answered = self.try_turn().await.unwrap_or(false);
         for (_, fact) in self.device.report().facts() {
@@ -305,7 +305,7 @@ impl Speaker {
         if answered {
             self.answered.fetch_add(1, Ordering::Relaxed);
         } else {
-            // Begins a new report, too: it would grow for ever.
+            // This also starts a new report, which would otherwise grow without bound.
             self.device = device(&self.endpoint);
         }
         answered
@@ -327,7 +327,7 @@ impl Speaker {
             due += PACE;
             device.run_until(due, |_, _| false).await?;
         }
-        // Firmware plays on for a moment and only then listens again.
+        // Firmware plays the rest of its audio before it listens again.
         let over = move |report: &Report, firmware: &Firmware| {
             !firmware.is_connected() || (stops(report) > before && firmware.due().is_none())
         };
@@ -342,7 +342,7 @@ impl Speaker {
         self.device = device(&self.endpoint);
     }
 
-    /// What was shown last.
+    /// The last sentence on the display.
     pub(super) fn last_sentence(&self) -> String {
         let shown = self.device.report().messages("tts sentence_start").last();
         shown.map(|(_, text)| text.to_owned()).unwrap_or_default()

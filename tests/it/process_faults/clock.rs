@@ -1,5 +1,6 @@
-//! A machine whose clock jumps, by libfaketime: an hour forward and back, and more than a year. Turns,
-//! sessions, tokens and deadlines do not notice. Not for what is told of the time of day.
+//! A machine whose clock jumps, by libfaketime: an hour forward and back, and more than a year.
+//! Turns, sessions, tokens and deadlines are unaffected. Not for the time of day that clients
+//! receive.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,12 +17,12 @@ use crate::support::app::Vendors;
 use crate::support::process::ServerProcess;
 
 const HOUR: i64 = 3_600;
-/// Jumps that are taken back in the end, in seconds from the true time.
+/// Clock offsets in sequence, in seconds from the true time.
 const JUMPS: [i64; 6] = [0, HOUR + 60, -HOUR - 60, 0, 400 * 24 * HOUR, 0];
-/// A model's time for a whole answer.
+/// Time limit for a complete answer of a model.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
-/// The library that tells a program another time.
+/// The library that fakes a program's time.
 fn library() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let library = |folder: PathBuf| folder.join("faketime/libfaketimeMT.so.1");
@@ -32,7 +33,7 @@ fn library() -> Option<PathBuf> {
     found
 }
 
-/// A server whose clock the test sets, and its vendors.
+/// A server with an adjustable clock, and its vendors.
 struct Clocked {
     server: ServerProcess,
     vendors: Vendors,
@@ -40,7 +41,7 @@ struct Clocked {
     _folder: tempfile::TempDir,
 }
 
-/// Writes how far the clock is off, in seconds.
+/// Writes the offset of the clock, in seconds.
 fn set(file: &Path, off: i64) {
     let next = file.with_extension("next");
     std::fs::write(&next, format!("{off:+}\n")).unwrap();
@@ -58,7 +59,7 @@ impl Clocked {
             ("LD_PRELOAD", library.to_str().unwrap()),
             ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
             ("FAKETIME_NO_CACHE", "1"),
-            // A jump of the time of day leaves timers alone.
+            // The monotonic clock of timers is not affected.
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
             ("DONT_FAKE_MONOTONIC", "1"),
             ("HEARKEN__HEARING__SILENCE_MS", "400"),
@@ -74,7 +75,7 @@ impl Clocked {
         Self { server, vendors, file, _folder: folder }
     }
 
-    /// What a booting device is told.
+    /// The OTA response to a device.
     async fn boot(&self) -> Value {
         let report = json!({"board": {"type": "test"}, "application": {"version": "1.0.0"}});
         let asked = reqwest::Client::new()
@@ -87,7 +88,7 @@ impl Clocked {
         answer.json().await.unwrap()
     }
 
-    /// Sets the clock so many seconds off, and waits until the server tells that time.
+    /// Sets the offset of the clock in seconds, and waits until the server reports that time.
     async fn set(&self, off: i64) {
         set(&self.file, off);
         eventually_within(PATIENCE, "the other time", async || {
@@ -104,7 +105,7 @@ impl Clocked {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    /// Registers a museum client; its session.
+    /// Registers a museum client; returns its session.
     async fn visitor(&self) -> String {
         let about = json!({"client_type": "web", "client_version": "1"});
         let wanted = json!({"client_metadata": about, "functions": []});
@@ -112,7 +113,7 @@ impl Clocked {
         made["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// Lets a museum client ask; the status.
+    /// Sends a request of a museum client; returns the status.
     async fn ask(&self, visitor: &str) -> u16 {
         let asked = json!({"user_input": "Hi", "client_type": "web", "scene_type": "public"});
         self.museum("/api/agent/parse", visitor, asked).await.0
@@ -124,7 +125,7 @@ impl Clocked {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jumps_of_the_clock_cost_no_turn_and_no_session() {
+async fn clock_jumps_cost_no_turn_and_no_session() {
     let Some(library) = library() else { return };
     let clocked = Clocked::start(&library).await;
     let token = clocked.boot().await["websocket"]["token"].as_str().unwrap().to_owned();
@@ -145,7 +146,7 @@ async fn jumps_of_the_clock_cost_no_turn_and_no_session() {
         }
         coming.hang_up();
         assert_eq!(clocked.ask(&visitor).await, 200, "{off}: a museum session");
-        // Half of the times with the token of its first boot on a new connection.
+        // Every second time, a new connection with the token of the first boot.
         if n % 2 == 0 {
             staying.hang_up();
         }
@@ -156,7 +157,7 @@ async fn jumps_of_the_clock_cost_no_turn_and_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deadlines_do_not_follow_the_time_of_day() {
+async fn deadlines_do_not_depend_on_the_time_of_day() {
     let Some(library) = library() else { return };
     let clocked = Clocked::start(&library).await;
     let mut text = clocked.text_client();
@@ -169,7 +170,7 @@ async fn deadlines_do_not_follow_the_time_of_day() {
             clocked.set(jump).await;
         };
         let (told, ()) = tokio::join!(text.say(), jumping);
-        assert_eq!(told.unwrap()["type"], "llm_response", "a slow answer is waited for");
+        assert_eq!(told.unwrap()["type"], "llm_response", "a slow answer arrives");
 
         clocked.vendors.llm.set(Behaviour::Silent);
         let begun = Instant::now();
@@ -180,7 +181,7 @@ async fn deadlines_do_not_follow_the_time_of_day() {
         };
         let (told, ()) = tokio::join!(text.say(), jumping);
         let took = begun.elapsed();
-        assert_eq!(told.unwrap()["type"], "error", "a model that is silent has its time");
+        assert_eq!(told.unwrap()["type"], "error", "a silent model times out");
         assert!(took >= ANSWERS_WITHIN && took < ANSWERS_WITHIN + PATIENCE / 2, "{took:?}");
         clocked.vendors.llm.set(Behaviour::Normal);
         assert_eq!(text.say().await.unwrap()["type"], "llm_response");

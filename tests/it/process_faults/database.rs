@@ -1,4 +1,4 @@
-//! `kill -9` of the PostgreSQL under a server while clients talk. Not for one that is told to stop:
+//! `kill -9` of PostgreSQL under a server with active clients. For a PostgreSQL that is stopped,
 //! see `server::readiness`.
 
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::support::process::ServerProcess;
 
 const SESSIONS: usize = 6;
 const MESSAGES: usize = 20;
-/// A call to the store has 4 s; a busy machine takes its time, too.
+/// A store call times out after 4 s; the rest is for a busy machine.
 const REFUSED_WITHIN: Duration = Duration::from_secs(15);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgresql_killed_under_load_costs_refusals_and_no_message() {
+async fn killing_postgresql_under_load_causes_refusals_but_loses_no_message() {
     let Some(mut postgres) = Postgres::start().await else { return };
     let vendors = vendors().await;
     let url = postgres.url();
@@ -33,14 +33,14 @@ async fn a_postgresql_killed_under_load_costs_refusals_and_no_message() {
         let begun = Instant::now();
         let wanted = json!({"name": "n", "creator_id": "c"});
         let asked = reqwest::Client::new().post(server.http_url("/api/sessions")).json(&wanted);
-        let refused = asked.timeout(PATIENCE).send().await.expect("it is answered");
+        let refused = asked.timeout(PATIENCE).send().await.expect("a response");
         let took = begun.elapsed();
         let status = refused.status();
         assert!(status == 503 && took < REFUSED_WITHIN, "{status} after {took:?}");
         let ready = reqwest::get(server.http_url("/readyz")).await.unwrap();
         assert_eq!(ready.status(), 503);
-        // A text client is answered, and told what is not stored.
-        let told = text.say().await.expect("the connection lives");
+        // A text client is answered, with a mark that the turn is not stored.
+        let told = text.say().await.expect("the connection is open");
         assert_eq!((&told["type"], &told["stored"]), (&json!("llm_response"), &json!(false)));
         let told = begun.elapsed();
         let figures =

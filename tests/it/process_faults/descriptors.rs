@@ -1,6 +1,6 @@
-//! A server that may open no more files: new connections wait, those that are there go on, no core is
-//! burnt, and all is well as soon as some files are closed. Not for the limits of connections that
-//! the configuration sets.
+//! A server without free file descriptors: new connections wait, existing ones continue, no CPU
+//! time is wasted, and the server recovers as soon as some files are closed. Not for the connection
+//! limits of the configuration.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use super::clients::{PATIENCE, Speaker, TextClient, connect, next};
 use super::{USUAL, vendors};
 use crate::support::process::ServerProcess;
 
-/// Connections that take what is free.
+/// Number of connections that exhaust the free descriptors.
 const STRANGERS: usize = 60;
-/// Times that the server cannot accept before its use of the CPU is looked at.
+/// Number of failed accepts before CPU usage is checked.
 const ATTEMPTS: usize = 4;
 
-/// Limits the open files of a running server: what is open stays open.
+/// Limits the open files of a running server; files that are already open stay open.
 fn limit(server: &ServerProcess, files: u64) {
     let pid = Pid::from_raw(server.pid().try_into().unwrap());
     let limit = Rlimit { current: Some(files), maximum: Some(files) };
     prlimit(pid, Resource::Nofile, limit).unwrap();
 }
 
-/// Lines of the log that say that there are no files left.
+/// Number of log lines that report a lack of descriptors.
 fn complaints(server: &ServerProcess) -> usize {
     server.log().lines().filter(|line| line.contains("Too many open files")).count()
 }
@@ -40,7 +40,7 @@ async fn is_healthy(server: &ServerProcess) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_descriptors_the_server_waits_and_goes_on() {
+async fn the_server_survives_without_free_descriptors_and_recovers() {
     let vendors = vendors().await;
     let server = ServerProcess::start(&vendors, &USUAL).await;
     let mut text = TextClient::new(server.socket_url("/"));
@@ -53,29 +53,29 @@ async fn without_descriptors_the_server_waits_and_goes_on() {
     limit(&server, u64::try_from(server.open_files()).unwrap() + 8);
     let mut strangers = Vec::new();
     for _ in 0..STRANGERS {
-        strangers.push(TcpStream::connect(server.address).await.expect("the backlog takes it"));
+        strangers.push(TcpStream::connect(server.address).await.expect("the backlog accepts it"));
     }
     let said = async || (complaints(&server) > 0).then_some(());
-    eventually_within(PATIENCE, "the log says it", said).await;
+    eventually_within(PATIENCE, "the log reports it", said).await;
     let complained = complaints(&server);
     let spent = server.cpu();
     let begun = tokio::time::Instant::now();
     // A new connection is neither refused nor answered.
-    let mut waiting = TcpStream::connect(server.address).await.expect("the backlog takes it");
+    let mut waiting = TcpStream::connect(server.address).await.expect("the backlog accepts it");
     waiting.write_all(b"GET /healthz HTTP/1.0\r\nhost: localhost\r\n\r\n").await.unwrap();
-    // Those that are there go on: each request ends, whatever the services behind cost in files.
+    // Existing connections continue: each request ends, even if its services need descriptors.
     quiet.send(Message::text(json!({"type": "ping"}).to_string())).await.unwrap();
     assert_eq!(next(&mut quiet).await.unwrap()["type"], "pong");
-    let told = text.say().await.expect("the connection lives");
+    let told = text.say().await.expect("the connection is open");
     assert!(["llm_response", "error"].contains(&told["type"].as_str().unwrap()), "{told}");
     assert!(speaker.turn().await, "the device is answered, or hears an apology");
     let again = async || (complaints(&server) >= complained + ATTEMPTS).then_some(());
-    eventually_within(PATIENCE, "it tries to accept again and again", again).await;
+    eventually_within(PATIENCE, "it retries to accept", again).await;
     let took = begun.elapsed();
     let spent = server.cpu() - spent;
     let lines = complaints(&server) - complained;
     eprintln!("{took:.1?} without descriptors: {spent:.2?} of CPU time, {lines} lines of log");
-    // What a turn of a device costs an unoptimised program is a part of that.
+    // This includes a turn of a device in an unoptimised program.
     assert!(spent < took.mul_f64(0.7), "{spent:?} in {took:?}");
     assert!(lines as f64 <= 10.0 + 10.0 * took.as_secs_f64(), "{lines} lines in {took:?}");
 

@@ -1,5 +1,5 @@
-//! A disk that fills and empties again under the server's data folder and its recordings: a tmpfs of
-//! the test's own. Not for a store that is gone or locked: see `server::readiness`.
+//! A disk that fills up and is emptied again under the server's data folder and its recordings: a
+//! separate tmpfs. For a missing or locked store, see `server::readiness`.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -15,14 +15,14 @@ use crate::cluster::load::Load;
 use crate::support::process::ServerProcess;
 
 const SIZE: &str = "size=6m";
-/// Requests of impatient clients while the disk is full.
+/// Number of requests while the disk is full.
 const REQUESTS: usize = 30;
 
-/// A small disk, gone with the test.
+/// A small disk, unmounted when dropped.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
-    /// None where it may not be mounted.
+    /// `None` if mounting is not permitted.
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
@@ -42,7 +42,7 @@ impl Disk {
         self.path().join("filling")
     }
 
-    /// Writes until there is no byte left.
+    /// Writes until no space is left.
     fn fill(&self) {
         let mut file = File::create(self.filling()).unwrap();
         for size in [1 << 16, 1 << 12, 1] {
@@ -57,12 +57,12 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Its files may still be open.
+        // Files on it may still be open.
         Command::new("umount").arg("-l").arg(self.path()).status().ok();
     }
 }
 
-/// Warnings and errors of the log, without the line that every request has.
+/// Warnings and errors in the log, except the line that each request has.
 fn troubles(server: &ServerProcess) -> Vec<String> {
     let log = server.log();
     let told = |line: &&str| line.contains("\"WARN\"") || line.contains("\"ERROR\"");
@@ -80,7 +80,7 @@ async fn until_ready(server: &ServerProcess, status: u16) -> Value {
     eventually_within(PATIENCE, &format!("readiness {status}"), asked).await.1
 }
 
-/// Says something in a chat session; tells status and answer.
+/// Sends a message in a chat session; returns status and answer.
 async fn say(server: &ServerProcess, session: &str, words: &str) -> (u16, Value) {
     let url = server.http_url(&format!("/api/sessions/{session}/chat"));
     let asked = reqwest::Client::new().post(url).json(&json!({"message": words}));
@@ -89,7 +89,7 @@ async fn say(server: &ServerProcess, session: &str, words: &str) -> (u16, Value)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_told_and_an_emptied_one_is_used_again() {
+async fn a_full_disk_is_reported_and_used_again_once_emptied() {
     let Some(disk) = Disk::mount() else { return };
     let data = disk.path().join("data");
     let recordings = disk.path().join("recordings");
@@ -116,9 +116,9 @@ async fn a_full_disk_is_told_and_an_emptied_one_is_used_again() {
         let told = text.say().await.unwrap();
         assert_eq!((&told["type"], &told["stored"]), (&json!("llm_response"), &json!(false)));
     }
-    assert!(speaker.turn().await, "a device that is there is answered");
+    assert!(speaker.turn().await, "a connected device is answered");
     speaker.hang_up();
-    assert!(speaker.turn().await, "and one that comes");
+    assert!(speaker.turn().await, "and so is a new connection");
     assert_eq!(speaker.last_sentence(), "You said what is the weather");
     assert!(server.log().contains("cannot write a recording"), "{}", server.log());
     let told = troubles(&server).split_off(before);

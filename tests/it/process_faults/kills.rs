@@ -1,8 +1,8 @@
-//! `kill -9` of the server again and again while chat clients, a text client, a watcher of events
-//! and a device talk to it: it starts without help, nothing that was acknowledged is lost, nothing
-//! is there twice or by half, and nothing is left over.
+//! Repeated `kill -9` of the server while chat clients, a text client, a watcher of events and a
+//! device use it: it restarts without help, no acknowledged message is lost, nothing is stored
+//! twice or in part, and nothing is left behind.
 //!
-//! `HEARKEN_KILLS` says how often, on each store; `scripts/long kills` sets it.
+//! `HEARKEN_KILLS` sets the number of kills on each store; `scripts/long kills` sets it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,24 +22,24 @@ use crate::support::command::hearken_with;
 use crate::support::process::ServerProcess;
 
 const KILLS: &str = "HEARKEN_KILLS";
-/// Kills on each store, unless told otherwise.
+/// Default number of kills on each store.
 const FEW: usize = 15;
-/// Chat sessions in which somebody talks.
+/// Number of chat sessions in use.
 const SESSIONS: usize = 4;
-/// After so many kills the server lives until the text client and the device have been answered.
+/// After every this many kills, the server runs until the text client and the device have been answered.
 const BREATH_EVERY: usize = 25;
-/// Longest time to two answers in each session once the server is left alone, on a busy machine: no lock
-/// of a dead one is in the way.
+/// Time limit for two answers in each session after the last kill, on a busy machine: no lock of a
+/// dead server delays them.
 const CALM: Duration = Duration::from_secs(15);
 
-/// Waits until this has grown.
+/// Waits until the counter has increased.
 async fn one_more(count: &AtomicUsize) {
     let before = count.load(Ordering::Relaxed);
     let grown = async || (count.load(Ordering::Relaxed) > before).then_some(());
-    eventually_within(PATIENCE, "one more answer", grown).await;
+    eventually_within(PATIENCE, "a further answer", grown).await;
 }
 
-/// Everybody who talks.
+/// All clients.
 struct Clients {
     load: Load,
     text: TextClient,
@@ -59,8 +59,8 @@ impl Clients {
         }
     }
 
-    /// Lets all of them talk while the server is killed so often. Returns how long each restart
-    /// took, what chat clients saw, and how many messages they have in each session.
+    /// Runs all clients during this many kills. Returns the duration of each restart, the
+    /// observations of the chat clients, and the number of messages in each session.
     async fn while_killed(
         &mut self,
         server: &mut ServerProcess,
@@ -78,7 +78,7 @@ impl Clients {
                 if kill % BREATH_EVERY == 0 {
                     tokio::join!(one_more(&answered.0), one_more(&answered.1));
                 }
-                // Any moment of a turn.
+                // At any moment of a turn.
                 tokio::time::sleep(Duration::from_micros(fastrand::u64(..20_000))).await;
                 let begun = Instant::now();
                 server.kill().await;
@@ -107,8 +107,7 @@ impl Clients {
         (restarts, seen, messages)
     }
 
-    /// Once the server is left alone, everybody is answered at once. Returns the number of messages
-    /// in each session.
+    /// After the last kill, all clients are answered at once. Returns the number of messages in each session.
     async fn calm(&mut self, mut messages: usize) -> usize {
         let begun = Instant::now();
         let seen = self.load.talk(messages, 2).await;
@@ -116,17 +115,17 @@ impl Clients {
         assert!(seen.is_served(), "{seen:?}");
         assert!(begun.elapsed() < CALM, "{:?}", begun.elapsed());
         self.watcher.until(messages - 1).await;
-        // The first try may be on the connection of a dead server.
+        // The first attempt may use the connection of a dead server.
         assert!(self.text.say().await.is_some() || self.text.say().await.is_some());
         assert!(self.speaker.turn().await || self.speaker.turn().await);
         messages
     }
 
-    /// What is stored is what was acknowledged.
+    /// Checks that the store has what was acknowledged.
     async fn check(&mut self, server: &ServerProcess, store: &SqlStore, messages: usize) {
         self.load.check(&server.http_url(""), messages).await;
         let missing = messages - self.watcher.told.len();
-        assert!(missing == 0 || self.watcher.incomplete > 0, "{missing} events were not told");
+        assert!(missing == 0 || self.watcher.incomplete > 0, "{missing} events are missing");
         let id = SessionId::new(self.text.session.clone().unwrap());
         let kept = store.load(&id).await.unwrap().expect("the session is stored");
         self.text.check(&kept.state);
@@ -141,7 +140,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Kills a server on this store, or on a file in its data folder.
+/// Repeatedly kills a server on this store, or on a file in its data folder.
 async fn is_killed(database: Option<&str>) {
     let kills = variable(KILLS).map_or(FEW, |kills| kills.parse().unwrap());
     let vendors = vendors().await;
@@ -159,7 +158,7 @@ async fn is_killed(database: Option<&str>) {
     eprintln!(
         "{kills} kills in {took:.1?}, {:.2} a second; restarts p50 {:.0?}, longest {:.0?}; chat: {} \
          answers, attempts {:?}, longest {:.1?}; text client: {} answers; device: {} answers; \
-         events: {} of {messages} told, {} connections incomplete",
+         events: {} of {messages} received, {} connections incomplete",
         kills as f64 / took.as_secs_f64(),
         restarts[kills / 2],
         restarts[kills - 1],

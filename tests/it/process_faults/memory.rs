@@ -1,8 +1,8 @@
-//! A server with little memory (`ulimit -v`): it serves everybody within a sane limit; where it gets no
-//! more at all it ends, and is started again by its supervisor, or goes on. Not for how much memory
-//! clients may take: see `strangers`.
+//! A server with little memory (`ulimit -v`): it serves all clients within the documented limit. If
+//! it gets no more memory at all, it ends and is restarted by its supervisor, or it continues. For
+//! the memory that clients may use, see `strangers`.
 //!
-//! `HEARKEN_MEMORY_MIB` says another limit, to find the least that works.
+//! `HEARKEN_MEMORY_MIB` sets another limit, to find the smallest one that works.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::{USUAL, vendors};
 use crate::cluster::load::Load;
 use crate::support::process::ServerProcess;
 
-/// The limit that `docs/operate.md` tells to be enough.
+/// The limit that `docs/operate.md` recommends.
 const MIB: u64 = 1_536;
 const SESSIONS: usize = 10;
 const MESSAGES: usize = 10;
-/// A server that has no memory is left alone for so long.
+/// Time for which a server without memory is left alone.
 const STARVED: Duration = Duration::from_secs(5);
 
 fn limited() -> Option<u64> {
@@ -35,7 +35,7 @@ fn limit(server: &ServerProcess, kib: Option<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_in_a_sane_limit_of_memory_serves_everybody() {
+async fn a_server_within_the_documented_memory_limit_serves_all_clients() {
     let vendors = vendors().await;
     let mut env = USUAL.to_vec();
     // Each thread reserves address space.
@@ -59,7 +59,7 @@ async fn a_server_in_a_sane_limit_of_memory_serves_everybody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_gets_no_more_memory_ends_or_goes_on() {
+async fn a_server_without_memory_ends_or_continues() {
     let vendors = vendors().await;
     let port = hearken_test_support::free_port().to_string();
     let mut env = USUAL.to_vec();
@@ -76,7 +76,7 @@ async fn a_server_that_gets_no_more_memory_ends_or_goes_on() {
             }
             Err(_) => {
                 limit(&server, None);
-                "it went on".to_owned()
+                "it continued".to_owned()
             }
         }
     };

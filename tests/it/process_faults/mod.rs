@@ -1,6 +1,6 @@
-//! The program as a process, while it, its machine or what it stands on fails: killed, without
-//! descriptors, memory or disk, with a clock that jumps, its PostgreSQL killed. Not for instances
-//! that share a load: see `cluster`.
+//! The program as a process while it, its machine or its services fail: killed, without
+//! descriptors, memory or disk, with a jumping clock, with its PostgreSQL killed. For several
+//! instances under load, see `cluster`.
 
 mod clients;
 mod clock;
@@ -18,7 +18,7 @@ fn echo(asked: &[u8]) -> String {
     format!("You said {}", String::from_utf8_lossy(asked))
 }
 
-/// Vendors whose model says back what it is told.
+/// Vendors whose model echoes messages.
 pub(crate) async fn vendors() -> Vendors {
     Vendors::of(
         ListenAiAsr::start(Behaviour::Normal, HEARD).await,
@@ -27,7 +27,7 @@ pub(crate) async fn vendors() -> Vendors {
     )
 }
 
-/// Variables of every server here: people pause for less time, and nobody is limited.
+/// Settings of every server here: shorter pauses end a turn, and rate limits are off.
 pub(crate) const USUAL: [(&str, &str); 4] = [
     ("HEARKEN__HEARING__SILENCE_MS", "400"),
     ("HEARKEN__SPEAKING__START_GUARD_MS", "250"),

@@ -1,4 +1,4 @@
-//! The commands of the server that start the program with the engines. Not for what that serves.
+//! Commands of the server that start the program with the engines. Not for the engines themselves.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use super::server::{engines, path_with};
 use crate::support::process::program;
 
 #[tokio::test]
-async fn the_server_passes_speech_and_llm_on_to_its_engines() {
+async fn the_commands_speech_and_llm_start_the_engines() {
     let Some(engines) = engines() else { return };
     for (command, option) in [("speech", "--asr-listen"), ("llm", "--prompt-cache")] {
         let shown = Command::new(program())

@@ -1,5 +1,4 @@
-//! The embedded model before and after a restart: what it has read of tools is in files. Not for
-//! dialogues.
+//! The embedded model before and after a restart: its prompt cache of tools is in files. Not for dialogues.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,7 +15,7 @@ struct Model {
     port: u16,
 }
 
-/// An answer, the tokens of its prompt that were read before, and how long it took.
+/// An answer, the number of cached tokens of its prompt, and its duration.
 #[derive(Debug)]
 struct Answer {
     content: Value,
@@ -66,7 +65,7 @@ impl Model {
     }
 }
 
-/// Tools of a household, some 1,000 tokens.
+/// Tools of a household, about 1,000 tokens.
 fn tools() -> Vec<Value> {
     let tool = |n: usize| {
         let room = ["kitchen", "bathroom", "bedroom", "hall", "cellar", "garden"][n % 6];
@@ -82,7 +81,7 @@ fn tools() -> Vec<Value> {
     (1..=8).map(tool).collect()
 }
 
-/// A question, or only tools to be read ahead.
+/// A question, or a prefetch of the tools only.
 fn request(question: Option<&str>) -> Value {
     let mut messages = vec![json!({"role": "system", "content": "Be brief."})];
     let mut request = json!({"model": "m", "temperature": 0, "tools": tools()});
@@ -94,14 +93,14 @@ fn request(question: Option<&str>) -> Value {
     request
 }
 
-/// The state in this folder of prompts.
+/// The state files in this folder of prompts.
 fn state(folder: &Path) -> Vec<std::path::PathBuf> {
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|end| end == "state")).collect()
 }
 
 #[tokio::test]
-async fn tools_that_were_read_before_a_restart_are_not_read_again() {
+async fn the_prompt_cache_of_tools_survives_a_restart() {
     let Some(engines) = engines() else { return };
     let folder = tempfile::tempdir().unwrap();
     let prompts = folder.path().join("prompts");
@@ -113,7 +112,7 @@ async fn tools_that_were_read_before_a_restart_are_not_read_again() {
     model.kill().await;
     assert!(ahead.cached_tokens < 10 && warm.cached_tokens > 500, "{ahead:?} {warm:?}");
     let kept = state(&prompts);
-    assert_eq!(kept.len(), 1, "tools alone are kept, and nobody's question: {kept:?}");
+    assert_eq!(kept.len(), 1, "only the tools are stored, no question: {kept:?}");
 
     let model = Model::start(&engines, &prompts).await;
     let first = model.ask(&question).await;
@@ -122,9 +121,9 @@ async fn tools_that_were_read_before_a_restart_are_not_read_again() {
         "{} tokens of tools: read in {:.1?}; a question then {:.1?}, the first after a restart {:.1?}",
         warm.cached_tokens, ahead.took, warm.took, first.took
     );
-    assert_eq!(first.cached_tokens, warm.cached_tokens, "it was read from the file");
+    assert_eq!(first.cached_tokens, warm.cached_tokens, "the state came from the file");
     let said = |answer: &Answer| (answer.content.clone(), answer.calls.clone());
-    assert_eq!(said(&first), said(&warm), "and it means the same");
+    assert_eq!(said(&first), said(&warm), "and the answer is the same");
     assert_eq!(first.calls.len(), 1, "{first:?}");
 
     let mut bytes = std::fs::read(&kept[0]).unwrap();
@@ -134,7 +133,7 @@ async fn tools_that_were_read_before_a_restart_are_not_read_again() {
     let model = Model::start(&engines, &prompts).await;
     let anew = model.ask(&question).await;
     model.kill().await;
-    assert!(anew.cached_tokens < 10, "a file that was changed is not used: {anew:?}");
+    assert!(anew.cached_tokens < 10, "a changed file is not used: {anew:?}");
     assert_eq!(said(&anew), said(&warm));
-    assert_eq!(state(&prompts), [""; 0].map(std::path::PathBuf::from), "nor is it kept");
+    assert_eq!(state(&prompts), [""; 0].map(std::path::PathBuf::from), "and it is deleted");
 }

@@ -1,4 +1,4 @@
-//! The real server as a process on free ports, its log, and `hearken replay` as its device.
+//! The real server as a process on free ports, with its log, and `hearken replay` as its device.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -15,12 +15,12 @@ use tokio::process::{Child, Command};
 
 use crate::support::process::program;
 
-/// Time for models to load on two busy cores.
+/// Time limit for loading the models on two busy cores.
 pub(super) const LOADING: Duration = Duration::from_secs(400);
-/// Between two looks at something that changes by itself.
+/// Poll interval.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The program with the engines, where there is one.
+/// The program with the engines, if there is one.
 pub(super) fn engines() -> Option<PathBuf> {
     let named = ProcessEnv.get("HEARKEN_ENGINES").map(PathBuf::from);
     if named.is_none() {
@@ -39,7 +39,7 @@ pub(super) struct Server {
     _folder: tempfile::TempDir,
 }
 
-/// What a replay reported.
+/// The report of a replay.
 #[derive(Debug)]
 pub(super) struct Outcome {
     code: Option<i32>,
@@ -50,7 +50,7 @@ pub(super) struct Outcome {
 }
 
 impl Server {
-    /// Starts `hearken serve` on free ports and waits until all is ready.
+    /// Starts `hearken serve` on free ports and waits until it is ready.
     pub(super) async fn start(engines: &Path, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("server.log");
@@ -71,7 +71,7 @@ impl Server {
             .env("HEARKEN__EMBEDDED__TTS_LISTEN", local(tts))
             .env("HEARKEN__EMBEDDED__TTS_PAGE", local(tts_page))
             .env("HEARKEN__EMBEDDED__LLM_LISTEN", local(llm))
-            // The model's answers are then the same in every run.
+            // Makes the model's answers the same in every run.
             .env("HEARKEN__LLM__TEMPERATURE", "0")
             .env("HEARKEN__LOG__FORMAT", "json")
             .env(
@@ -90,7 +90,7 @@ impl Server {
         server
     }
 
-    /// Waits until `/healthz` says that everything is ready.
+    /// Waits until `/healthz` reports that everything is ready.
     pub(super) async fn ready(&self, within: Duration) {
         let start = Instant::now();
         while self.health().await["status"] != "ok" {
@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Its address, as commands take it.
+    /// Its address, as commands expect it.
     pub(super) fn address(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -108,14 +108,14 @@ impl Server {
         health_of(self.port).await
     }
 
-    /// One of its figures; 0 where there is no such.
+    /// The value of a metric; 0 if it does not exist.
     pub(super) async fn figure(&self, name: &str) -> f64 {
         let text = get(self.port, "/metrics").await.unwrap().text().await.unwrap();
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.map_or(0.0, |value| value.parse().unwrap())
     }
 
-    /// Waits until a figure has this value.
+    /// Waits until a metric has this value.
     pub(super) async fn until(&self, name: &str, wanted: f64) {
         let start = Instant::now();
         while self.figure(name).await != wanted {
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// What it says is read back by another recogniser.
+    /// Replies are read back by another recogniser.
     pub(super) fn reads_back_at(&mut self, asr_port: u16) {
         self.asr_port = asr_port;
     }
@@ -140,7 +140,7 @@ impl Server {
         assert!(killed.success());
     }
 
-    /// Plays a fixture to the server as a device would, and reads the reply back.
+    /// Replays a fixture to the server as a device, and reads the reply back.
     pub(super) async fn replay(&self, fixture: &str, args: &[&str]) -> Outcome {
         let output = Command::new(program())
             .arg("replay")
@@ -167,7 +167,7 @@ impl Server {
         }
     }
 
-    /// Waits for a line of the log and returns its time.
+    /// Waits for a log line with this message; returns its time.
     pub(super) async fn logged(&self, message: &str) -> String {
         let start = Instant::now();
         loop {
@@ -182,7 +182,7 @@ impl Server {
         }
     }
 
-    /// Only later lines count from now on.
+    /// Ignores the log so far.
     pub(super) fn forget_log(&self) {
         self.read_from.set(self.log_text().len());
     }
@@ -191,7 +191,7 @@ impl Server {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// SIGTERM, and proof that everything ends within 10 s.
+    /// Sends SIGTERM and checks that everything ends within 10 s.
     pub(super) async fn stop(mut self) {
         let pid = self.child.id().unwrap().to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
@@ -203,12 +203,12 @@ impl Server {
 }
 
 impl Outcome {
-    /// For whoever reads the test's output.
+    /// Prints the outcome for readers of the test's output.
     pub(super) fn report(&self, what: &str) {
         eprintln!("{what}: {}", self.raw);
     }
 
-    /// The part of what the person said that was understood wrongly.
+    /// Word error rate of the transcript.
     pub(super) fn error_rate(&self, fixture: &str) -> f64 {
         let file = std::fs::read_to_string(recording(fixture)).unwrap();
         let expect = Recording::parse(&file).unwrap().header.expect.unwrap();
@@ -216,8 +216,8 @@ impl Outcome {
         error_rate(&expect.transcript.unwrap(), heard)
     }
 
-    /// Everything that the recording expects held, no firmware was offended, and no packet lost.
-    /// What was read back is judged over several answers, as one may have four words.
+    /// Checks all expectations of the recording, without protocol violations and lost packets. The
+    /// read-back is judged over several answers, as a single one may have four words.
     pub(super) fn assert_expectations(&self, what: &str) {
         assert_eq!(self.raw["offences"], serde_json::json!([]), "{what}");
         assert_eq!(self.raw["packets"]["lost"], serde_json::json!({}), "{what}");
@@ -228,7 +228,7 @@ impl Outcome {
     }
 }
 
-/// `PATH` on which the server finds its engines, where they are not beside it.
+/// `PATH` with the engines, for a server whose engines are in another folder.
 pub(super) fn path_with(engines: &Path) -> OsString {
     let folder = engines.parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -240,7 +240,7 @@ pub(super) fn recording(fixture: &str) -> PathBuf {
     root.join("fixtures/audio").join(format!("{fixture}.jsonl"))
 }
 
-/// The part of all these answers that was read back, longer ones counting more.
+/// Fraction of all these answers that was read back, weighted by length.
 pub(super) fn read_back(outcomes: &[&Outcome]) -> f64 {
     let weights = outcomes.iter().map(|o| tokens(&o.reply).len() as f64);
     let total: f64 = weights.clone().sum();
@@ -248,12 +248,12 @@ pub(super) fn read_back(outcomes: &[&Outcome]) -> f64 {
 }
 
 async fn get(port: u16, path: &str) -> Result<reqwest::Response, reqwest::Error> {
-    // Without TLS no provider is needed, but the client insists on one.
+    // No TLS provider is needed without TLS, but the client requires one.
     rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
     reqwest::get(format!("http://127.0.0.1:{port}{path}")).await
 }
 
-/// What `/healthz` says at this port; nothing where nobody answers.
+/// The response of `/healthz` at this port; null if there is none.
 pub(super) async fn health_of(port: u16) -> Value {
     match get(port, "/healthz").await {
         Ok(answer) => answer.json().await.unwrap_or_default(),

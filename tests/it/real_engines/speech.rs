@@ -1,4 +1,4 @@
-//! `hearken-engines speech` as a process of its own, on free ports. Not for what is said to it.
+//! `hearken-engines speech` as a separate process on free ports. Not for its requests.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use tokio::process::{Child, Command};
 
 use super::server::{LOADING, LOOK_EVERY, free_ports, health_of};
 
-/// A running speech service of one thread.
+/// A running speech service with one thread.
 pub(super) struct Speech {
     child: Child,
     pub(super) asr_port: u16,
@@ -17,7 +17,7 @@ pub(super) struct Speech {
 }
 
 impl Speech {
-    /// Starts one; it is ready later.
+    /// Starts the service, which becomes ready later.
     pub(super) fn start(engines: &Path) -> Self {
         let [asr_port, asr_page, tts_port, tts_page] = free_ports();
         let local = |port: u16| format!("127.0.0.1:{port}");
@@ -50,7 +50,7 @@ impl Speech {
         format!("ws://127.0.0.1:{}/tts", self.tts_port)
     }
 
-    /// Memory that it holds, in MiB.
+    /// Its resident memory in MiB.
     pub(super) fn resident_mib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap()));
         let status = status.unwrap_or_default();

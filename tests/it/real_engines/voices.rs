@@ -1,5 +1,6 @@
-//! People who are known by their voices, on recorded speech through the real server: enrolled from recordings by command,
-//! called by name, and deleted. Needs the model `cam-plus-plus`, too. Not for how well voices are told apart.
+//! Speaker recognition on recorded speech through the real server: people are enrolled from
+//! recordings by command, called by name, and deleted. Also needs the model `cam-plus-plus`. Not
+//! for the accuracy of the recognition.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -22,7 +23,7 @@ async fn run(args: &[&str]) -> Output {
     output
 }
 
-/// Turns in which a person has to be recognised at least once.
+/// Number of turns in which a person must be recognised at least once.
 const ATTEMPTS: usize = 10;
 
 /// Writes the speech of a recording as WAV.
@@ -32,7 +33,7 @@ async fn wav(folder: &Path, fixture: &str) -> PathBuf {
     file
 }
 
-/// Returns the words of the person in the last request of the model for this recording.
+/// Replays a recording; returns the user message in the last request to the model.
 async fn asked(server: &Server, model: &Stub, fixture: &str) -> String {
     model.forget_texts();
     server.replay(fixture, &[]).await;
@@ -44,7 +45,7 @@ async fn asked(server: &Server, model: &Stub, fixture: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted() {
+async fn an_enrolled_person_is_recognised_until_deleted() {
     let Some(engines) = engines() else { return };
     if fetched("cam-plus-plus").is_none() {
         return eprintln!(
@@ -60,7 +61,7 @@ async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted
         ("HEARKEN__SERVER__DATA_DIR", &data.to_string_lossy()),
         ("HEARKEN__AUTH__ADMIN_TOKEN", TOKEN),
         ("HEARKEN__SPEAKERS__MODEL", "cam-plus-plus"),
-        // On a busy machine, too.
+        // Enough for a busy machine.
         ("HEARKEN__SPEAKERS__DEADLINE_MS", "5000"),
         ("HEARKEN__SPEAKERS__CPU_PERCENT", "100"),
         ("HEARKEN__TOOLS__BUILTIN__ENABLED", ""),
@@ -75,8 +76,9 @@ async fn a_person_is_called_by_name_from_another_sentence_until_they_are_deleted
     let people = ["people", "--url", &at, "--admin-token", TOKEN];
     let enrol = [&people[..], &["enrol", "Max", &files[0], &files[1], &files[0]]].concat();
     run(&enrol).await;
-    // Other words of the same man, a woman, and somebody who speaks Chinese.
-    // On a busy machine the model may answer after the turn went on without it, and the same man is recognised later.
+    // Other words of the same man, then a woman and a speaker of Chinese. On a busy machine the
+    // speaker model may finish after the turn has continued without it; the man is then recognised
+    // in a later turn.
     let mut known = String::new();
     for _ in 0..ATTEMPTS {
         known = asked(&server, &model, "en_go_somewhere").await;

@@ -1,7 +1,7 @@
 //! A server that answers every utterance with the same words and a hum, and a recogniser that
-//! always hears the same. Not for asserting.
+//! always returns the same transcript. Not for assertions.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something cannot be set up")]
+#![allow(clippy::unwrap_used, reason = "a test fails if something cannot be set up")]
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,46 +21,46 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::{WebSocketStream, accept_async, accept_hdr_async};
 
-/// What the server says.
+/// The sentence of every answer.
 pub(super) const SENTENCE: &str = "好的，没有问题";
 const PACKETS: u32 = 5;
 const PACKET: Duration = Duration::from_millis(60);
 /// Length of the hum.
 pub(super) const REPLY: Duration = Duration::from_millis(300);
-/// In auto mode an utterance ends after this many packets of silence, or nearly so.
+/// In auto mode, an utterance ends after about this many packets of silence.
 const SILENT_PACKETS: usize = 5;
-/// A packet of silence is shorter than this.
+/// Packets of silence are shorter than this.
 const SILENT_BYTES: usize = 20;
 
 /// A scripted server for one connection.
 pub(super) struct Server {
-    /// Where it listens.
+    /// Its WebSocket URL.
     pub(super) url: String,
     task: JoinHandle<Seen>,
 }
 
-/// What the server saw.
+/// What the server received.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Of the handshake, names in lower case.
+    /// Headers of the handshake, names in lower case.
     pub(super) headers: HashMap<String, String>,
     /// Type, state and mode of each text message.
     pub(super) texts: Vec<String>,
-    /// Audio packets before the first answer.
+    /// Number of audio packets before the first answer.
     pub(super) packets: usize,
-    /// Answers given.
+    /// Number of answers.
     pub(super) answers: usize,
-    /// Audio packets that came between `tts start` and `tts stop`.
+    /// Number of audio packets between `tts start` and `tts stop`.
     pub(super) sent_while_answering: usize,
 }
 
 impl Server {
-    /// Listens on a free port; understands everything as `transcript`.
+    /// Listens on a free port; the transcript of every utterance is `transcript`.
     pub(super) async fn start(transcript: &'static str) -> Self {
         Self::with_ota(transcript, None).await
     }
 
-    /// The same, with this answer of its OTA address; without one there is no such address.
+    /// The same, with this OTA response; without one the OTA path does not exist.
     pub(super) async fn with_ota(transcript: &'static str, ota: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/xiaozhi/v1/", listener.local_addr().unwrap());
@@ -78,17 +78,17 @@ impl Server {
         Self { url, task }
     }
 
-    /// Everything it saw, once the device has gone.
+    /// Everything that it received, once the device has disconnected.
     pub(super) async fn seen(self) -> Seen {
         self.task.await.unwrap()
     }
 }
 
-/// Reads the question as far as it has come, and answers.
+/// Reads an HTTP request and answers it.
 async fn answer_boot(mut stream: TcpStream, ota: Option<&str>) {
     let mut question = Vec::new();
     while !question.ends_with(b"}") {
-        assert!(stream.read_buf(&mut question).await.unwrap() > 0, "the question is cut short");
+        assert!(stream.read_buf(&mut question).await.unwrap() > 0, "the request is incomplete");
     }
     let status = if ota.is_some() { "200 OK" } else { "404 Not Found" };
     let body = ota.unwrap_or_default();
@@ -157,8 +157,8 @@ async fn say(socket: &mut Socket, message: Downlink) {
     socket.send(Message::text(message.encode(&SessionId::new("s")))).await.unwrap();
 }
 
-/// One answer at the pace of speech. Returns how many packets of audio came meanwhile, but for
-/// those that were on their way when it began.
+/// Sends one answer at the pace of speech. Returns the number of audio packets that came meanwhile,
+/// without those that were in flight when it started.
 async fn reply(socket: &mut Socket, framing: Framing, transcript: &str) -> usize {
     say(socket, Downlink::Stt { text: transcript.into() }).await;
     say(socket, Downlink::TtsStart).await;
@@ -192,7 +192,7 @@ async fn listen_until(socket: &mut Socket, deadline: Instant, came: &mut Vec<Ins
     }
 }
 
-/// A recognition service for one batch; returns its address.
+/// Starts a recognition service for one utterance; returns its address.
 pub(super) async fn recogniser(hears: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! One time zone, `ota.timezone`, for all clocks of a running server: what models are told, the
-//! time tool, and what devices show. Not for the calendar of a zone.
+//! The time zone `ota.timezone` for all clocks of a running server: prompts, the time tool, and the
+//! displays of devices. Not for the calendar of a zone.
 
 use futures_util::SinkExt as _;
 use hearken_proto::device::ListenMode;
@@ -17,18 +17,18 @@ use super::person::Person;
 use super::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 
-/// A zone in which no machine of ours stands: 5:45 h ahead, in summer and winter.
+/// A zone that no test machine uses: UTC+5:45, without daylight saving time.
 const ZONE: &str = "Asia/Kathmandu";
 
-/// What everybody says: the model calls the tool that they name.
+/// The message of all clients: the model calls the tool that it names.
 const ASKED: &str = "call get_current_time {}";
 
-/// Answers once the tool has told the time.
+/// Answers once the tool has returned the time.
 fn reply(asked: &[u8]) -> String {
     if asked.starts_with(b"call ") { String::new() } else { "It is late.".into() }
 }
 
-/// A server whose every prompt is the time, and who asks it.
+/// A server whose prompts contain the time, and its clients.
 struct Setup {
     server: TestServer,
     vendors: Vendors,
@@ -72,14 +72,14 @@ impl Setup {
         serde_json::from_str(&told).unwrap()
     }
 
-    /// The moment is one since the start of this test, to the second or to the minute.
+    /// Checks that this time is between the start of the test and now, to the second or to the minute.
     fn check(&self, frontend: &str, moment: Timestamp, within: SignedDuration) {
         let first = self.since - within;
         let last = Timestamp::now();
         assert!(moment >= first && moment <= last, "{frontend}: {first} {moment} {last}");
     }
 
-    /// What the model of this frontend was told last: the time in its prompt is that of the zone.
+    /// Checks that the time in the last prompt of this frontend is in the zone; returns the prompt.
     fn prompted(&self, frontend: &str) -> Vec<Value> {
         let texts = self.vendors.llm.seen().texts;
         let body: Value = serde_json::from_str(texts.last().expect("it was asked")).unwrap();
@@ -93,7 +93,7 @@ impl Setup {
         messages
     }
 
-    /// The same, and the time tool told the model the time in the zone.
+    /// Checks the prompt, and that the time tool returned the time in the zone.
     fn told_both(&self, frontend: &str) {
         let messages = self.prompted(frontend);
         let result = messages.iter().find(|message| message["role"] == "tool");
@@ -111,7 +111,7 @@ impl Setup {
 }
 
 #[actix_web::test]
-async fn every_face_and_its_time_tool_tell_the_time_of_the_configured_zone() {
+async fn prompts_and_the_time_tool_use_the_configured_time_zone() {
     let setup = Setup::start().await;
 
     let url = setup.server.device_url();

@@ -1,4 +1,4 @@
-//! How the server ends: devices are told, and nothing is waited for longer than it may.
+//! Shutdown of the server: devices are notified, and no wait exceeds its limit.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use super::voices::{SPEECH, voice};
 use super::{HELLO, close_code, json_of, next, socket};
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
-/// An answer that outlasts its test.
+/// Sound that lasts longer than the test.
 fn long(sentence: &str) -> Vec<i16> {
     voice(150, if sentence == REPLY[0] { 10_000 } else { 200 }, 24_000)
 }
 
 #[tokio::test]
-async fn a_server_that_stops_in_the_middle_of_a_reply_says_so() {
+async fn shutdown_stops_a_reply_and_closes_with_1001() {
     let asr = ListenAiAsr::start(Behaviour::Normal, HEARD).await;
     let vendors = Vendors::with(asr, ListenAiTts::sounding(long).await).await;
     let server = TestServer::start(&vendors, |_| {}).await;
@@ -41,12 +41,12 @@ async fn a_server_that_stops_in_the_middle_of_a_reply_says_so() {
     };
     assert_eq!(stop["state"], json!("stop"));
     assert_eq!(close_code(&mut socket).await, Some(1001));
-    assert!(server.stop().await < Duration::from_secs(4), "nobody had to be waited for");
+    assert!(server.stop().await < Duration::from_secs(4), "no client delays the shutdown");
     vendors.tts.until(|seen| seen.closed == seen.connections).await;
 }
 
 #[tokio::test]
-async fn peers_that_neither_read_nor_leave_do_not_hold_up_the_end() {
+async fn unresponsive_peers_do_not_delay_shutdown() {
     let asr = ListenAiAsr::start(Behaviour::Normal, HEARD).await;
     let vendors = Vendors::with(asr, ListenAiTts::sounding(long).await).await;
     let server = TestServer::start(&vendors, |_| {}).await;
@@ -62,7 +62,7 @@ async fn peers_that_neither_read_nor_leave_do_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_named_with_the_remedy() {
+async fn the_error_for_an_occupied_port_names_the_remedy() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let mut config = vendors.config();

@@ -1,5 +1,5 @@
-//! Vendors that fail, each in each way: an apology, `tts stop`, and the next turn works once the
-//! vendor is back.
+//! Vendors with each kind of failure: an apology, `tts stop`, and the next turn works once the
+//! vendor has recovered.
 
 use std::future::Future;
 
@@ -18,16 +18,16 @@ use super::turns::{PACKETS, good_answer};
 use super::voices::SPEECH;
 use crate::support::app::{HEARD, PHRASES, REPLY, SORRY, TestServer, Vendors};
 
-/// What every vendor may do; what an empty answer means differs.
+/// Failures of every vendor; the effect of an empty answer differs.
 const FAILURES: [Behaviour; 5] = [Refuse, ResetMidStream, Silent, Garbage, HttpStatus(500, None)];
 
-/// Short deadlines, no second attempts, and no sentence from memory but the fixed phrases.
+/// Short deadlines, no retries, and no cached sentences except the fixed phrases.
 fn impatient(config: &mut Config, behaviour: Behaviour) {
     (config.asr.result_timeout_ms, config.asr.retry_within_ms) = (2_000, 0);
     (config.llm.first_token_timeout_ms, config.llm.retry_within_ms) = (2_000, 0);
     (config.tts.first_audio_timeout_ms, config.tts.retry_within_ms) = (2_000, 0);
     config.tts.cache_bytes = 0;
-    // These fail a connection at its beginning, so there must be one.
+    // These fail at connection setup, so no idle connection may be reused.
     if matches!(behaviour, Refuse | HttpStatus(..)) {
         config.asr.pool.max_idle = 0;
         config.tts.pool.max_idle = 0;
@@ -42,7 +42,7 @@ async fn with_tts(tts: Stub) -> Vendors {
     Vendors::with(ListenAiAsr::start(Behaviour::Normal, HEARD).await, tts).await
 }
 
-/// One good turn, one with the vendor failing, and one with it back.
+/// One normal turn, one with the failing vendor, and one after its recovery.
 async fn fails(vendors: Vendors, of: fn(&Vendors) -> &Stub, behaviour: Behaviour, shown: &[&str]) {
     let server = TestServer::start(&vendors, |config| impatient(config, behaviour)).await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
@@ -61,7 +61,7 @@ async fn fails(vendors: Vendors, of: fn(&Vendors) -> &Stub, behaviour: Behaviour
     server.stop().await;
 }
 
-/// All failures at once, each with a server and vendors of its own.
+/// All failures concurrently, each with its own server and vendors.
 async fn each_fails<F>(
     failures: impl IntoIterator<Item = Behaviour>,
     start: impl Fn() -> F,
@@ -77,7 +77,7 @@ async fn each_fails<F>(
     .await;
 }
 
-/// Where nothing was understood there is nothing to answer, and nothing to apologise for.
+/// An empty transcript gets neither an answer nor an apology.
 async fn hears_nothing(vendors: Vendors, texts: usize) {
     let server = TestServer::start(&vendors, |_| {}).await;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
@@ -130,14 +130,14 @@ async fn a_model_that_fails_is_apologised_for() {
 }
 
 #[tokio::test]
-async fn a_listenai_voice_that_fails_is_apologised_for_from_memory() {
+async fn a_failing_listenai_synthesiser_is_apologised_for_with_a_cached_phrase() {
     let start = async || with_tts(ListenAiTts::start(Behaviour::Normal).await).await;
     let failures = FAILURES.into_iter().chain([Empty]);
     each_fails(failures, start, |v| &v.tts, &[REPLY[0], REPLY[1], SORRY]).await;
 }
 
 #[tokio::test]
-async fn an_openai_voice_that_fails_is_apologised_for_from_memory() {
+async fn a_failing_openai_synthesiser_is_apologised_for_with_a_cached_phrase() {
     let start = async || with_tts(OpenAiSpeech::start(Behaviour::Normal).await).await;
     let failures = FAILURES.into_iter().chain([Empty]);
     each_fails(failures, start, |v| &v.tts, &[REPLY[0], REPLY[1], SORRY]).await;

@@ -1,4 +1,4 @@
-//! Who is let in, and what others are told.
+//! Handshakes of devices: accepted ones, and the errors of refused ones.
 
 use futures_util::SinkExt as _;
 use hearken_engines::supervise::Engine;
@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::{HELLO, PATIENCE, json_of, next};
 use crate::support::app::{PHRASES, TestServer, Vendors};
 
-/// Sends a handshake as it stands and returns the answer's head.
+/// Sends a handshake verbatim; returns the head of the response.
 async fn shake(server: &TestServer, path: &str, headers: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let request = format!(
@@ -40,7 +40,7 @@ async fn greets(stream: TcpStream) -> WebSocketStream<TcpStream> {
 }
 
 #[tokio::test]
-async fn a_device_is_let_in_with_the_headers_that_firmware_sends_and_no_extension() {
+async fn the_handshake_of_firmware_is_accepted_without_extensions() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let headers = "Host: 127.0.0.1\r\nProtocol-Version: 1\r\nDevice-Id: 02:00:00:00:00:01\r\n\
@@ -60,7 +60,7 @@ async fn a_device_is_let_in_with_the_headers_that_firmware_sends_and_no_extensio
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_set_headers_names_its_framing_in_the_query() {
+async fn the_framing_may_be_sent_in_the_query() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     vendors.tts.until(|seen| seen.requests >= PHRASES).await;
@@ -78,12 +78,12 @@ async fn a_client_that_cannot_set_headers_names_its_framing_in_the_query() {
             break audio;
         }
     };
-    let AudioPacket { opus, .. } = Framing::V3.decode(&audio).expect("framing 3 was asked for");
+    let AudioPacket { opus, .. } = Framing::V3.decode(&audio).expect("framing 3 was requested");
     assert_eq!(audio.len(), opus.len() + 4, "a header of 4 bytes, and one packet");
 }
 
 #[tokio::test]
-async fn a_wrong_request_gets_a_clear_answer() {
+async fn invalid_requests_get_a_json_error() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let client = reqwest::Client::new();
@@ -110,7 +110,7 @@ async fn a_wrong_request_gets_a_clear_answer() {
 }
 
 #[tokio::test]
-async fn a_refused_handshake_takes_no_place() {
+async fn a_refused_handshake_occupies_no_slot() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| config.server.max_connections = 1).await;
     for _ in 0..3 {
@@ -121,13 +121,13 @@ async fn a_refused_handshake_takes_no_place() {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut start = [0; 12];
         stream.read_exact(&mut start).await.unwrap();
-        // Not 503: a refused handshake gives its place back.
+        // Not 503: a refused handshake releases its slot.
         assert_eq!(String::from_utf8_lossy(&start), "HTTP/1.1 400");
     }
 }
 
 #[tokio::test]
-async fn health_says_whether_the_engines_are_ready() {
+async fn health_reports_the_readiness_of_the_engines() {
     let vendors = Vendors::start().await;
     let health = HealthStub::start(false).await;
     let engine = Engine {

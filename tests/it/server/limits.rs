@@ -1,4 +1,4 @@
-//! What a connection may not do, and what it gives back when it is gone.
+//! Limits of a connection, and the resources that it releases at its end.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::voices::SPEECH;
 use super::{HELLO, Socket, close_code, json_of, socket};
 use crate::support::app::{HEARD, PHRASES, REPLY, SORRY, TestServer, Vendors};
 
-/// A socket, or the server's refusal: its status, `Retry-After` and code.
+/// A socket, or the refusal of the server: status, `Retry-After` and code.
 async fn try_socket(server: &TestServer) -> Result<Socket, (u16, String, String)> {
     match connect_async(server.device_url()).await {
         Ok((socket, _)) => Ok(socket),
@@ -32,7 +32,7 @@ async fn try_socket(server: &TestServer) -> Result<Socket, (u16, String, String)
 }
 
 #[tokio::test]
-async fn a_full_server_says_when_to_come_again_and_takes_the_next_when_one_has_gone() {
+async fn a_full_server_sends_retry_after_and_accepts_again_after_a_disconnect() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| config.server.max_connections = 2).await;
     let first = socket(&server).await;
@@ -40,12 +40,12 @@ async fn a_full_server_says_when_to_come_again_and_takes_the_next_when_one_has_g
     let (status, wait, code) = try_socket(&server).await.expect_err("the server is full");
     assert_eq!((status, code.as_str()), (503, "BUSY"));
     assert!(wait.parse::<u64>().unwrap() > 0, "{wait}");
-    // Those who are in are not disturbed.
+    // Existing connections are unaffected.
     second.send(Message::text(HELLO)).await.unwrap();
     json_of(&mut second, "hello").await;
     drop(first);
     let third = eventually("a free place", async || try_socket(&server).await.ok()).await;
-    assert!(try_socket(&server).await.is_err(), "one place came free, no more");
+    assert!(try_socket(&server).await.is_err(), "only one slot became free");
     assert!(server.metric("hearken_connections_refused_total").await > 1.5);
     drop((second, third));
     server.stop().await;
@@ -84,7 +84,7 @@ async fn a_connection_that_never_says_hello_is_closed_with_1008() {
 }
 
 #[tokio::test]
-async fn check_18_a_device_that_is_unplugged_leaves_nothing_behind() {
+async fn check_18_an_unplugged_device_leaves_no_resources_in_use() {
     const PLACES: usize = 4;
     const CYCLES: usize = 200;
     let vendors = Vendors::start().await;
@@ -105,7 +105,7 @@ async fn check_18_a_device_that_is_unplugged_leaves_nothing_behind() {
         socket.send(Message::text(HELLO)).await.unwrap();
         json_of(&mut socket, "hello").await;
         match cycle % 4 {
-            // In the midst of a word that is being recognised.
+            // While its speech is being recognised.
             1 => {
                 let before = vendors.asr.seen().connections;
                 socket.send(Message::text(listen)).await.unwrap();
@@ -114,7 +114,7 @@ async fn check_18_a_device_that_is_unplugged_leaves_nothing_behind() {
                 }
                 vendors.asr.until(|seen| seen.connections > before).await;
             }
-            // In the midst of an answer.
+            // During an answer.
             2 => {
                 socket.send(Message::text(wake)).await.unwrap();
                 json_of(&mut socket, "tts").await;
@@ -127,7 +127,7 @@ async fn check_18_a_device_that_is_unplugged_leaves_nothing_behind() {
         all.push(eventually("every place", async || try_socket(&server).await.ok()).await);
     }
     drop(all);
-    // Neither do their utterances hold the recogniser.
+    // The utterances do not occupy the recogniser either.
     let seen = vendors.asr.until(|seen| seen.closed == seen.connections).await;
     assert_eq!(seen.connections - probed, CYCLES / 4);
     let mut person = eventually("a place", async || {
@@ -141,7 +141,7 @@ async fn check_18_a_device_that_is_unplugged_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_comes_in_and_goes_out_is_counted() {
+async fn packets_in_both_directions_are_counted() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let mut person = Person::meet(&server.device_url(), 3, ListenMode::Auto).await;
@@ -177,14 +177,14 @@ async fn a_device_is_counted_as_listening_only_while_its_microphone_is_open() {
     server.stop().await;
 }
 
-/// Tells whoever asks for it a story of twenty seconds, if the model is slow, and others the usual.
+/// The model returns a story of twenty seconds for "a story", if it is slow, and else the usual reply.
 fn story_or_reply(asked: &[u8]) -> String {
     if asked == b"a story" { "And so on. ".repeat(80) } else { REPLY.join(" ") }
 }
 
-/// A text client has the only call that the configuration allows at once.
+/// The text client occupies the only concurrent call that the configuration allows.
 #[tokio::test]
-async fn a_device_waits_for_the_call_of_a_text_client_where_one_is_allowed_at_once() {
+async fn a_device_waits_for_the_only_call_slot_and_apologises() {
     let vendors = Vendors::of(
         ListenAiAsr::start(Behaviour::Normal, HEARD).await,
         OpenAiChat::answering(story_or_reply).await,

@@ -1,5 +1,5 @@
-//! What the program itself writes to its log: who may use what, and how little of a peer that floods it.
-//! Not for its format.
+//! Log lines of the program: access rules at the start, limited warnings about a flooding peer, and
+//! trace ids. Not for the format.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use super::{HELLO, json_of};
 use crate::support::app::Vendors;
 use crate::support::process::ServerProcess;
 
-/// The lines of the log with this message, whatever their level.
+/// Log lines with this message, at any level.
 fn lines(server: &ServerProcess, message: &str) -> Vec<Value> {
     let log = server.log();
-    // The last line may be half written.
+    // The last line may be incomplete.
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|line| line["fields"]["message"] == message).collect()
 }
 
 #[tokio::test]
-async fn the_start_tells_what_is_open_to_whom() {
+async fn the_access_rules_are_logged_at_the_start() {
     const NEAR: &str = "this machine and its private networks; others with the admin token";
     const DEVICES: &str = "devices on this machine; others with a device's token, from outside after \
                            their code was entered";
@@ -42,7 +42,7 @@ async fn the_start_tells_what_is_open_to_whom() {
         rows.collect::<Vec<_>>(),
         [
             ("INFO", "devices", DEVICES),
-            ("WARN", "text clients", "everybody"),
+            ("WARN", "text clients", "every client"),
             ("INFO", "chat sessions", NEAR),
             ("INFO", "museum clients", "clients with `museum.token`"),
             ("INFO", "management of devices and tools", "clients with `auth.admin_token`"),
@@ -57,9 +57,9 @@ async fn the_start_tells_what_is_open_to_whom() {
     );
 }
 
-/// As many text frames as a device may send in ten seconds, its hello included, and more.
+/// Sends more text frames than a device may send in ten seconds, its hello included.
 #[tokio::test]
-async fn a_device_that_sends_nonsense_is_warned_about_five_times() {
+async fn warnings_about_invalid_frames_of_a_device_are_limited_to_five() {
     const FRAMES: usize = 600;
     let vendors = Vendors::start().await;
     let server = ServerProcess::start(&vendors, &[]).await;
@@ -69,12 +69,12 @@ async fn a_device_that_sends_nonsense_is_warned_about_five_times() {
     json_of(&mut socket, "hello").await;
     for n in 0..2 * FRAMES {
         let nonsense = ["no JSON", r#"{"type":"dance"}"#, r#"{"type":"listen","state":"x"}"#];
-        // It may be closed before all is sent.
+        // The server may close the connection before all frames are sent.
         socket.feed(Message::text(nonsense[n % 3])).await.ok();
     }
     socket.flush().await.ok();
     let left = "left out further warnings about a peer that has gone";
-    let left_out = eventually("the device has gone", async || lines(&server, left).pop()).await;
+    let left_out = eventually("the disconnect", async || lines(&server, left).pop()).await;
     let warned = ["cannot read a text frame", "ignored a message of unknown type"];
     let warned: usize = warned.iter().map(|message| lines(&server, message).len()).sum();
     assert_eq!(
@@ -86,14 +86,14 @@ async fn a_device_that_sends_nonsense_is_warned_about_five_times() {
     assert_eq!(lines(&server, closed).len(), 1);
 }
 
-/// The traces of the spans around a line.
+/// The trace ids of the spans of a line.
 fn traces(line: &Value) -> Vec<String> {
     let spans = line["spans"].as_array().into_iter().flatten();
     spans.filter_map(|span| span["trace"].as_str()).map(str::to_owned).collect()
 }
 
 #[tokio::test]
-async fn each_line_about_a_turn_names_its_trace() {
+async fn each_log_line_about_a_turn_has_its_trace_id() {
     let vendors = Vendors::start().await;
     vendors.llm.set(Behaviour::HttpStatus(503, None));
     let never = [("HEARKEN__AUTH__REQUIRED", "never")];

@@ -1,4 +1,4 @@
-//! Many devices at once: each is heard and answered by itself.
+//! Many concurrent devices: each gets its own transcripts and answers.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::person::{Answer, Person};
 use super::voices::{PITCHES_HZ, pitch_of, speech, voice};
 use crate::support::app::{TestServer, Vendors};
 
-/// Length of every reply's sound: ten packets of 60 ms.
+/// Length of the sound of every reply: ten packets of 60 ms.
 const REPLY_MS: usize = 600;
 
-/// What is heard in a voice is its pitch.
+/// The transcript of a voice is its pitch.
 fn hear(audio: &[u8]) -> String {
     format!("pitch {}", pitch_of(&pcm::from_le_bytes(audio), 16_000))
 }
@@ -24,7 +24,7 @@ fn reply(words: &[u8]) -> String {
     format!("You said {}.", String::from_utf8_lossy(words))
 }
 
-/// A sentence about a pitch is spoken at that pitch.
+/// A sentence about a pitch is synthesised at that pitch.
 fn sound_of(sentence: &str) -> Vec<i16> {
     let digits: String = sentence.chars().filter(char::is_ascii_digit).collect();
     voice(digits.parse().unwrap_or(200), REPLY_MS, 24_000)
@@ -43,11 +43,11 @@ async fn converse(url: String, pitch_hz: u16) {
         assert_eq!(person.answer().await, expected, "turn {turn} at {pitch_hz} Hz");
     }
     let heard = sound::heard(person.report(), 24_000).unwrap();
-    assert_eq!(pitch_of(&heard.samples, 24_000), pitch_hz, "whose voice was that");
+    assert_eq!(pitch_of(&heard.samples, 24_000), pitch_hz, "the voice of another answer");
 }
 
 #[tokio::test]
-async fn ten_devices_at_once_each_hear_the_answer_to_their_own_words() {
+async fn ten_concurrent_devices_each_hear_their_own_answer() {
     let vendors = Vendors::of(
         ListenAiAsr::hearing(hear).await,
         OpenAiChat::answering(reply).await,
@@ -57,7 +57,7 @@ async fn ten_devices_at_once_each_hear_the_answer_to_their_own_words() {
         config.server.workers = 2;
         config.server.audio_threads = 2;
         config.tts.cache_bytes = 0;
-        // Ten at once are slow to see `tts start` on a small machine.
+        // Ten devices process `tts start` slowly on a small machine.
         config.speaking.start_guard = Duration::from_secs(1);
     })
     .await;

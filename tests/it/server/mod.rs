@@ -1,5 +1,5 @@
-//! The whole server over real sockets, before stub vendors: the composition. Not for the order,
-//! pace and interruption of turns, which the ring proves in virtual time.
+//! The whole server over real sockets, with stub vendors. Order, pacing and interruption of turns
+//! are tested in virtual time in `actors/tests/pipeline`.
 
 mod clocks;
 mod endings;
@@ -28,25 +28,25 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::support::app::TestServer;
 
-/// Longest wait for anything.
+/// Timeout for all waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const HELLO: &str = r#"{"type":"hello","version":1,"transport":"websocket"}"#;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A bare socket at the device's address.
+/// Opens a socket at the device URL.
 async fn socket(server: &TestServer) -> Socket {
-    connect_async(server.device_url()).await.expect("the server takes a socket").0
+    connect_async(server.device_url()).await.expect("the server accepts the socket").0
 }
 
-/// The next message; none at the end.
+/// The next message; `None` at the end.
 pub(crate) async fn next<S>(socket: &mut WebSocketStream<S>) -> Option<Message>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     let next = tokio::time::timeout(PATIENCE, socket.next()).await;
-    next.expect("something comes in time").transpose().ok().flatten()
+    next.expect("a message in time").transpose().ok().flatten()
 }
 
 /// The next message that is JSON of this type.
@@ -64,7 +64,7 @@ where
     }
 }
 
-/// The code that the server closes with; none where it closes without one.
+/// The close code of the server; `None` if it closes without one.
 async fn close_code(socket: &mut Socket) -> Option<u16> {
     while let Some(message) = next(socket).await {
         if let Message::Close(reason) = message {

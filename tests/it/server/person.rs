@@ -1,4 +1,4 @@
-//! Somebody with a virtual device who speaks and listens. Not for assertions.
+//! A user with a virtual device who speaks and listens. Not for assertions.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -14,37 +14,37 @@ use tokio::time::Instant;
 
 use super::PATIENCE;
 
-/// Packets come this often: people here speak six times as fast as in life.
+/// Interval between packets: speech here is six times as fast as real time.
 const PACE: Duration = Duration::from_millis(10);
 
-/// A person, their device, and how much of its report they have read.
+/// A user, their device, and the position up to which its report was read.
 pub(crate) struct Person {
     device: Device,
     mode: ListenMode,
     read: usize,
 }
 
-/// One answer, as the person met it.
+/// One answer, as the user perceived it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Answer {
-    /// Transcripts shown.
+    /// Transcripts on the display.
     pub(crate) heard: Vec<String>,
-    /// Sentences shown.
+    /// Sentences on the display.
     pub(crate) sentences: Vec<String>,
-    /// Packets that came.
+    /// Number of received packets.
     pub(crate) packets: usize,
-    /// Packets that were played.
+    /// Number of played packets.
     pub(crate) played: usize,
 }
 
-/// A device of its own for each person: the same one again would replace the first.
+/// Each user has a separate device: a second connection of the same one would replace the first.
 fn mac() -> String {
     static LAST: AtomicU16 = AtomicU16::new(0);
     let [high, low] = (LAST.fetch_add(1, Ordering::Relaxed) + 1).to_be_bytes();
     format!("02:00:00:00:{high:02x}:{low:02x}")
 }
 
-/// Where a device of its own connects.
+/// The endpoint of a separate device.
 fn endpoint(url: &str, framing: u32) -> Endpoint {
     Endpoint {
         url: url.to_owned(),
@@ -58,10 +58,10 @@ fn endpoint(url: &str, framing: u32) -> Endpoint {
 impl Person {
     /// Connects and opens the microphone.
     pub(crate) async fn meet(url: &str, framing: u32, mode: ListenMode) -> Self {
-        Self::try_meet(url, framing, mode).await.expect("the server takes the device")
+        Self::try_meet(url, framing, mode).await.expect("the server accepts the device")
     }
 
-    /// The same, where the server may refuse.
+    /// The same for a server that may refuse the connection.
     pub(crate) async fn try_meet(
         url: &str,
         framing: u32,
@@ -73,25 +73,25 @@ impl Person {
         Self::with(endpoint, firmware, mode).await
     }
 
-    /// Connects the device of this id, and opens the microphone.
+    /// Connects the device with this id and opens the microphone.
     pub(crate) async fn meet_as(url: &str, device_id: &str) -> Self {
         let endpoint = Endpoint { device_id: device_id.to_owned(), ..endpoint(url, 1) };
         let mode = ListenMode::Auto;
         let firmware = Firmware::new(Profile::default(), mode, 1, &AudioParams::default());
-        Self::with(endpoint, firmware, mode).await.expect("the server takes the device")
+        Self::with(endpoint, firmware, mode).await.expect("the server accepts the device")
     }
 
-    /// Connects a device that has these tools, and opens the microphone.
+    /// Connects a device with these tools and opens the microphone.
     pub(crate) async fn meet_with_tools(url: &str, tools: Toolbox) -> Self {
         Self::meet_at(endpoint(url, 1), tools, ListenMode::Auto).await
     }
 
-    /// Connects at this endpoint a device that has these tools, and opens the microphone.
+    /// Connects a device with these tools at this endpoint and opens the microphone.
     pub(crate) async fn meet_at(endpoint: Endpoint, tools: Toolbox, mode: ListenMode) -> Self {
         let audio = AudioParams::default();
         let firmware = Firmware::new(Profile::default(), mode, endpoint.framing, &audio);
         let met = Self::with(endpoint, firmware.with_tools(tools), mode).await;
-        met.expect("the server takes the device")
+        met.expect("the server accepts the device")
     }
 
     async fn with(
@@ -104,7 +104,7 @@ impl Person {
         Ok(person)
     }
 
-    /// Waits until the device has sent a message with these words in it.
+    /// Waits until the device has sent a message that contains these words.
     pub(crate) async fn until_sent(&mut self, words: &str) {
         let says =
             |entry: &Entry| matches!(&entry.what, Observation::Sent(text) if text.contains(words));
@@ -121,15 +121,15 @@ impl Person {
 
     async fn until(&mut self, done: impl Fn(&Report, &Firmware) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        self.device.run_until(deadline, &done).await.expect("the server is there");
+        self.device.run_until(deadline, &done).await.expect("the server is reachable");
         let report = self.device.report();
         assert!(done(report, self.device.firmware()), "in vain: {:?}", report.entries());
     }
 
-    /// Says these packets.
+    /// Sends these packets as speech.
     pub(crate) async fn say(&mut self, packets: &[Bytes]) {
         if !self.device.firmware().microphone_open() {
-            self.open_microphone().await.expect("the server is there");
+            self.open_microphone().await.expect("the server is reachable");
         }
         let mut due = Instant::now();
         for packet in packets {
@@ -142,12 +142,12 @@ impl Person {
         }
     }
 
-    /// Waits for the end of an answer, hears it out, and tells what came since the last.
+    /// Waits for the end of an answer and its playback; returns everything since the last answer.
     pub(crate) async fn answer(&mut self) -> Answer {
         let before = self.stops();
         self.until(move |report, firmware| {
             let stops = report.messages("tts stop").count();
-            // Firmware plays on for a moment and only then listens again.
+            // Firmware plays the rest of its audio before it listens again.
             stops > before && firmware.due().is_none()
         })
         .await;
@@ -172,8 +172,8 @@ impl Person {
                     }
                 }
                 Fact::PacketReceived => answer.packets += 1,
-                // A busy machine reads `tts start` together with the packets after it. That the server
-                // waits long enough between them is tested in virtual time.
+                // A busy machine reads `tts start` together with the packets after it. The server's
+                // wait between them is tested in virtual time.
                 Fact::PacketPlayed { .. } | Fact::PacketLost(Loss::ClearedAtStart) => {
                     answer.played += 1;
                 }
@@ -188,12 +188,12 @@ impl Person {
         answer
     }
 
-    /// What their device's tools have changed.
+    /// The board that the device's tools have changed.
     pub(crate) fn board(&self) -> &Board {
         self.device.firmware().board()
     }
 
-    /// What their device saw.
+    /// The observations of the device.
     pub(crate) fn report(&self) -> &Report {
         self.device.report()
     }

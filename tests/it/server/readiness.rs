@@ -1,5 +1,5 @@
-//! `/readyz` while dependencies fail and come back: the store as a SQLite file and on a PostgreSQL of
-//! the test's own, Redis, and the services of a turn.
+//! `/readyz` while dependencies fail and recover: the store as a SQLite file and on a separate
+//! PostgreSQL, Redis, and the services of a turn.
 
 use hearken::config::Config;
 use hearken_base::Secret;
@@ -12,7 +12,7 @@ use super::PATIENCE;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::postgres::Postgres;
 
-/// Waits until the server says so: what it found out of the store is a second old.
+/// Waits for this status and state. The state of the store is up to a second old.
 async fn until(server: &TestServer, status: u16, said: &str) -> Value {
     eventually_within(PATIENCE, said, async || {
         let (code, answer) = server.readiness().await;
@@ -27,7 +27,7 @@ async fn server(tweak: impl FnOnce(&mut Config)) -> (TestServer, Vendors) {
 }
 
 #[tokio::test]
-async fn a_server_with_all_it_depends_on_is_ready() {
+async fn a_server_with_all_dependencies_is_ready() {
     let (server, _vendors) = server(|_| {}).await;
     let all = json!({"store": "ready", "asr": "ready", "llm": "ready", "tts": "ready"});
     assert_eq!(server.readiness().await, (200, json!({"status": "ready", "dependencies": all})));
@@ -35,7 +35,7 @@ async fn a_server_with_all_it_depends_on_is_ready() {
 }
 
 #[tokio::test]
-async fn a_store_whose_file_is_gone_or_locked_is_down() {
+async fn a_store_with_a_missing_or_locked_file_is_down() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.db");
     let url = format!("sqlite://{}", file.display());
@@ -45,7 +45,7 @@ async fn a_store_whose_file_is_gone_or_locked_is_down() {
     std::fs::rename(&file, &aside).unwrap();
     let told = until(&server, 503, "down").await;
     assert_eq!(told["dependencies"]["store"], "down", "{told}");
-    // The server lives all the same, and need not be restarted.
+    // The server is still alive and needs no restart.
     let alive = reqwest::get(server.http_url("/healthz")).await.unwrap();
     assert_eq!(alive.status().as_u16(), 200);
     std::fs::rename(&aside, &file).unwrap();
@@ -60,7 +60,7 @@ async fn a_store_whose_file_is_gone_or_locked_is_down() {
 }
 
 #[tokio::test]
-async fn a_postgresql_that_is_stopped_is_told_and_comes_back() {
+async fn a_stopped_postgresql_is_reported_and_recovers() {
     let Some(mut postgres) = Postgres::start().await else { return };
     let url = postgres.url();
     let (server, _vendors) = server(|config| config.store.url = Secret::new(&url)).await;
@@ -69,7 +69,7 @@ async fn a_postgresql_that_is_stopped_is_told_and_comes_back() {
     let told = until(&server, 503, "down").await;
     assert_eq!(told["dependencies"]["store"], "down", "{told}");
     assert_eq!(told["dependencies"]["asr"], "ready", "{told}");
-    assert!(!told.to_string().contains("postgres"), "strangers may ask: {told}");
+    assert!(!told.to_string().contains("postgres"), "the response is public: {told}");
     postgres.run().await;
     until(&server, 200, "ready").await;
     server.stop().await;
@@ -77,7 +77,7 @@ async fn a_postgresql_that_is_stopped_is_told_and_comes_back() {
 }
 
 #[tokio::test]
-async fn an_engine_that_keeps_failing_is_told_and_its_restarts_are_counted() {
+async fn a_failing_engine_is_reported_and_its_restarts_are_counted() {
     let vendors = Vendors::start().await;
     let engine = Engine {
         name: "speech",
@@ -101,7 +101,7 @@ async fn an_engine_that_keeps_failing_is_told_and_its_restarts_are_counted() {
 }
 
 #[tokio::test]
-async fn without_redis_or_a_service_the_server_goes_on() {
+async fn without_redis_or_a_service_the_server_is_degraded() {
     let asr = ListenAiAsr::start(Behaviour::Refuse, "").await;
     let vendors = Vendors::with(asr, ListenAiTts::start(Behaviour::Normal).await).await;
     let server = TestServer::start(&vendors, |config| {
@@ -111,13 +111,13 @@ async fn without_redis_or_a_service_the_server_goes_on() {
     let told = until(&server, 200, "degraded").await;
     assert_eq!(told["dependencies"]["redis"], "down", "{told}");
     let told = until_service(&server, "asr", "down").await;
-    assert_eq!(told["failures"], json!({"asr": "unavailable"}), "nobody has asked it yet: {told}");
+    assert_eq!(told["failures"], json!({"asr": "unavailable"}), "no request so far: {told}");
     vendors.asr.set(Behaviour::Normal);
     until_service(&server, "asr", "ready").await;
     server.stop().await;
 }
 
-/// Waits until the server says so of a service.
+/// Waits until the server reports this state of a service.
 async fn until_service(server: &TestServer, service: &str, state: &str) -> Value {
     eventually_within(PATIENCE, state, async || {
         let (status, answer) = server.readiness().await;
@@ -127,7 +127,7 @@ async fn until_service(server: &TestServer, service: &str, state: &str) -> Value
 }
 
 #[tokio::test]
-async fn services_at_closed_ports_are_down_though_nobody_has_used_them() {
+async fn services_at_closed_ports_are_down_before_their_first_use() {
     let (server, _vendors) = server(|config| {
         config.asr.url = nowhere("ws");
         config.llm.base_url = format!("{}/v1", nowhere("http"));
@@ -137,7 +137,7 @@ async fn services_at_closed_ports_are_down_though_nobody_has_used_them() {
     for service in ["asr", "llm", "tts"] {
         let told = until_service(&server, service, "down").await;
         assert_eq!(told["failures"][service], "unavailable", "{told}");
-        assert!(!told.to_string().contains("127.0.0.1"), "strangers may ask: {told}");
+        assert!(!told.to_string().contains("127.0.0.1"), "the response is public: {told}");
         let up = server
             .metric(&format!("hearken_provider_up{{port=\"{service}\",backend=\"0\"}}"))
             .await;
@@ -147,7 +147,7 @@ async fn services_at_closed_ports_are_down_though_nobody_has_used_them() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_is_known_before_the_first_turn() {
+async fn a_refused_api_key_is_detected_before_the_first_turn() {
     let vendors = Vendors::start().await;
     vendors.llm.set(Behaviour::HttpStatus(401, None));
     let server = TestServer::start(&vendors, |_| {}).await;

@@ -1,4 +1,4 @@
-//! `serve --record`: what is written can be read and replayed.
+//! `serve --record`: recordings can be read and replayed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -31,7 +31,7 @@ fn up_packets(recording: &Recording) -> usize {
     recording.frames.iter().filter(|f| matches!(f.content, Content::UpAudio(_))).count()
 }
 
-/// A question and its answer, and then an empty room. Tells how many packets the device sent.
+/// One turn, then silence. Returns the number of packets that the device sent.
 async fn has_one_conversation(url: &str) -> usize {
     let mut person = Person::meet(url, 2, ListenMode::Auto).await;
     person.say(&SPEECH).await;
@@ -41,7 +41,7 @@ async fn has_one_conversation(url: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_recorded_session_reads_back_whole_and_replays() {
+async fn a_recorded_session_is_complete_and_can_be_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
@@ -49,7 +49,7 @@ async fn a_recorded_session_reads_back_whole_and_replays() {
     })
     .await;
     let sent = has_one_conversation(&server.device_url()).await;
-    // The last packets may still be on their way.
+    // The last packets may still be in flight.
     eventually("the server has read all packets", async || {
         let mut read = 0.0;
         for outcome in ["heard", "unwanted", "empty", "dropped"] {
@@ -87,7 +87,7 @@ async fn a_recorded_session_reads_back_whole_and_replays() {
     assert_eq!(report.packets().received, good_answer().packets);
 }
 
-/// The program with a configuration that points at the vendors, in an empty folder.
+/// The program in an empty folder, configured for these vendors.
 pub(super) fn hearken(vendors: &Vendors, folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearken"));
     command
@@ -100,15 +100,15 @@ pub(super) fn hearken(vendors: &Vendors, folder: &Path) -> Command {
         .env("TTS_URL", vendors.tts.url())
         .env("HEARKEN__LOG__FORMAT", "json")
         .env("HEARKEN__HEARING__SILENCE_MS", "400")
-        // They ask the world.
+        // These tools send requests to the Internet.
         .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command
 }
 
-/// Starts `serve` and waits until its log tells the address. Returns the program, the address of
-/// devices, and the whole log, which ends with the program.
+/// Starts `serve` and waits for its address in the log. Returns the program, the device URL, and
+/// the whole log, which is complete when the program ends.
 pub(super) async fn serve(mut command: Command) -> (Child, String, JoinHandle<String>) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -125,7 +125,7 @@ pub(super) async fn serve(mut command: Command) -> (Child, String, JoinHandle<St
         panic!("the program ended");
     });
     let address = address.await.expect("the program listens in time");
-    // Whoever stops reading would block the program.
+    // Without a reader of the log, the program would block.
     let log = tokio::spawn(async move {
         while let Ok(Some(line)) = log.next_line().await {
             whole.push_str(&line);
@@ -136,7 +136,7 @@ pub(super) async fn serve(mut command: Command) -> (Child, String, JoinHandle<St
     (child, format!("ws://{address}/xiaozhi/v1/"), log)
 }
 
-/// Ends the program as an operator does.
+/// Stops the program as an operator does.
 pub(super) async fn end(child: &mut Child) {
     let id = child.id().unwrap().to_string();
     assert!(Command::new("kill").arg(&id).status().await.unwrap().success());
@@ -145,7 +145,7 @@ pub(super) async fn end(child: &mut Child) {
 }
 
 #[tokio::test]
-async fn the_program_records_a_session_ends_at_sigterm_and_replays_it() {
+async fn the_program_records_sessions_and_completes_them_at_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let vendors = Vendors::start().await;
     let mut command = hearken(&vendors, folder.path());
@@ -154,7 +154,7 @@ async fn the_program_records_a_session_ends_at_sigterm_and_replays_it() {
     let sent = has_one_conversation(&url).await;
     let sessions = folder.path().join("sessions");
     let file = only_file(&sessions);
-    // It is complete when the server has noticed that the device is gone.
+    // The recording is complete once the server has noticed the disconnect.
     eventually("the whole recording", async || {
         let recording = Recording::parse(&std::fs::read_to_string(&file).unwrap()).ok()?;
         (up_packets(&recording) == sent).then_some(())

@@ -1,6 +1,6 @@
-//! `hearken replay --json` as test suites in other languages run it, against the whole server: what
-//! is printed and the exit status. Not for each field: those are held against their document where
-//! they are made.
+//! `hearken replay --json` as test suites in other languages run it, against the whole server: its
+//! output and exit status. The single fields are compared with their documentation next to their
+//! code.
 
 use hearken_proto::recording::Header;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
@@ -12,13 +12,13 @@ use super::voices::voice;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
 
-/// What the recogniser hears: the stub of the model then calls that.
+/// The transcript of every utterance: the stub of the model then makes this call.
 const ORDER: &str = r#"call self_audio_speaker_set_volume {"volume": 40}"#;
 
-/// What the model answers once it was called.
+/// The answer of the model after the call.
 const DONE: &str = "It is done.";
 
-/// A recording of somebody who says something short, and what its header expects.
+/// A recording of a short utterance, with these expectations in its header.
 fn recording(folder: &std::path::Path, expect: Value) -> String {
     let sound = Sound { samples: voice(150, 600, 16_000), rate_hz: 16_000 };
     let header = Header { expect: serde_json::from_value(expect).unwrap(), ..Header::default() };
@@ -29,7 +29,7 @@ fn recording(folder: &std::path::Path, expect: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_program_reads_the_outcome_and_the_exit_status() {
+async fn the_json_output_and_the_exit_status_report_the_outcome() {
     let folder = tempfile::tempdir().unwrap();
     let asr = ListenAiAsr::start(Behaviour::Normal, ORDER).await;
     let answer = |asked: &[u8]| match asked {
@@ -65,7 +65,7 @@ async fn a_program_reads_the_outcome_and_the_exit_status() {
 }
 
 #[tokio::test]
-async fn what_cannot_run_says_why_in_json_too() {
+async fn failures_to_run_are_reported_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let file = recording(folder.path(), json!({}));
     let nowhere = folder.path().join("nowhere.jsonl");

@@ -1,5 +1,6 @@
-//! Secrets of a server that runs, with one in every setting that takes one: none of them reaches its
-//! log, recordings, answers, metrics, files that others can read, or the programs that it starts.
+//! Secrets of a running server, with one in every setting that accepts one: none of them reaches
+//! its log, recordings, responses, metrics, files that other users can read, or its child
+//! processes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,16 +20,16 @@ use super::recording::{end, hearken, only_file, serve};
 use super::voices::SPEECH;
 use crate::support::app::Vendors;
 
-/// Beginning of every secret of these tests.
+/// Start of every secret in these tests.
 const SECRET: &str = "sk-hidden-";
 const ADMIN_TOKEN: &str = "sk-hidden-admin-token";
 const PASSWORD: &str = "sk-hidden-admin-password";
 
-/// What the recogniser hears.
+/// The transcript of every utterance.
 const ORDER: &str = "call self_get_device_status {}";
 
-/// A configuration with a secret in every setting that takes one. `program` is a tool server;
-/// `socket` is an address that takes WebSockets.
+/// A configuration with a secret in every setting that accepts one. `program` is a tool server;
+/// `socket` is a WebSocket URL.
 fn configuration(program: &str, socket: &str) -> String {
     let socket = socket.replace("ws://", "ws://me:sk-hidden-socket@");
     format!(
@@ -72,7 +73,7 @@ fn configuration(program: &str, socket: &str) -> String {
     )
 }
 
-/// The address of a server that takes WebSockets, and says nothing.
+/// Starts a server that accepts WebSockets and sends nothing; returns its URL.
 async fn silent_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
@@ -85,7 +86,7 @@ async fn silent_server() -> String {
     url
 }
 
-/// Every answer that an administrator gets, and some that everybody gets, as one text.
+/// All responses of administrator routes, and some of public routes, as one text.
 async fn answers(base: &str) -> String {
     let client = reqwest::Client::new();
     let log_in = json!({"username": "admin", "password": PASSWORD});
@@ -112,7 +113,7 @@ async fn answers(base: &str) -> String {
     all
 }
 
-/// Fails where the text has a secret.
+/// Fails if the text contains a secret.
 fn assert_hidden(what: &str, text: &str, tokens: &[&str]) {
     for (number, line) in text.lines().enumerate() {
         let found = [SECRET].iter().chain(tokens).find(|secret| line.contains(**secret));
@@ -120,7 +121,7 @@ fn assert_hidden(what: &str, text: &str, tokens: &[&str]) {
     }
 }
 
-/// Fails where somebody else may read what is in the folder, or the folder.
+/// Fails if the folder or a file in it is readable by other users.
 fn assert_private(folder: &Path) {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(folder), 0o700, "{}", folder.display());
@@ -131,7 +132,7 @@ fn assert_private(folder: &Path) {
     }
 }
 
-/// The token that the server gives this device, and the answer.
+/// The token from the OTA response for this device, and the response.
 async fn boot(base: &str, device_id: &str) -> String {
     let asked = reqwest::Client::new().post(format!("{base}/xiaozhi/ota/"));
     let asked = asked.header("Device-Id", device_id).header("Client-Id", "c").json(&json!({}));
@@ -140,7 +141,7 @@ async fn boot(base: &str, device_id: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_secret_leaves_a_server_that_runs() {
+async fn no_secret_leaves_a_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let program = "env > seen.new; ls -l /proc/$$/fd >> seen.new; mv seen.new seen; exec cat";
@@ -180,7 +181,7 @@ async fn no_secret_leaves_a_server_that_runs() {
     let recorded = fs::read_to_string(recorded).unwrap();
 
     assert_hidden("the answers", &told, &[&token]);
-    // Nor what users say.
+    // The log does not contain the words of users either.
     assert_hidden("the log", &log, &[&token, ORDER]);
     assert!(log.contains("\"TRACE\"") || log.contains("\"DEBUG\""), "the log is at its loudest");
     assert_hidden("the recording", &recorded, &[&token]);

@@ -1,4 +1,4 @@
-//! What systemd is told by the program: over a datagram socket, as it listens on one. Not for what
+//! Notifications of the program to systemd, over a datagram socket. Not for the reactions of systemd.
 //! systemd does then.
 
 use std::os::unix::net::UnixDatagram;
@@ -9,15 +9,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::app::Vendors;
 use crate::support::process::ServerProcess;
 
-/// The next word of the server.
+/// The next notification of the server.
 fn next(socket: &UnixDatagram) -> String {
     let mut word = [0; 256];
-    let length = socket.recv(&mut word).expect("the server says something");
+    let length = socket.recv(&mut word).expect("a notification");
     String::from_utf8(word[..length].to_vec()).unwrap().trim().to_owned()
 }
 
 #[tokio::test]
-async fn systemd_is_told_of_the_start_of_each_third_of_the_watchdog_and_of_the_end() {
+async fn systemd_is_notified_of_start_watchdog_and_end() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");

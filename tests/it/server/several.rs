@@ -1,5 +1,5 @@
-//! Several speech services before the server: all have their share, and nobody notices that one of
-//! them dies in the middle of an utterance or a sentence.
+//! Several speech services: all get a share of the requests, and the death of one during an
+//! utterance or a sentence is not noticeable.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::app::{HEARD, TestServer, Vendors};
 
 const PEOPLE: usize = 3;
 
-/// Everybody says something and is answered.
+/// All users speak and are answered.
 async fn round(people: &mut [Person], what: &str) {
     join_all(people.iter_mut().map(async |person| {
         person.say(&SPEECH).await;
@@ -23,7 +23,7 @@ async fn round(people: &mut [Person], what: &str) {
     .await;
 }
 
-/// The figures of one service.
+/// The metrics of one service.
 struct Figures(String);
 
 impl Figures {
@@ -44,7 +44,7 @@ impl Figures {
 }
 
 #[tokio::test]
-async fn nobody_notices_that_one_of_three_speech_services_dies() {
+async fn the_death_of_one_of_three_speech_services_fails_no_turn() {
     let vendors = Vendors::start().await;
     let recognisers = [listen().await, listen().await];
     let voices = [speak().await, speak().await];
@@ -52,7 +52,7 @@ async fn nobody_notices_that_one_of_three_speech_services_dies() {
         config.asr.more_urls = recognisers.each_ref().map(Stub::url).into();
         config.tts.more_urls = voices.each_ref().map(Stub::url).into();
         config.tts.cache_bytes = 0;
-        // Three at once are slow to see `tts start` on a small machine.
+        // Three devices process `tts start` slowly on a small machine.
         config.speaking.start_guard = Duration::from_secs(1);
     })
     .await;
@@ -66,7 +66,7 @@ async fn nobody_notices_that_one_of_three_speech_services_dies() {
     let shares = figures.all("requests_total", "tts", r#",end="ok""#);
     assert!(shares.iter().all(|sentences| *sentences >= 2.0), "{shares:?}");
 
-    // One dies while it hears somebody, another while it owes a sentence's first audio.
+    // One service dies during an utterance, another before the first audio of a sentence.
     let Vendors { asr, tts, llm, .. } = vendors;
     tts.set(Behaviour::Silent);
     let heard = asr.seen().audio_messages;

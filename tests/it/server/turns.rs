@@ -1,4 +1,4 @@
-//! A person speaks and is answered: whatever the framing, the mode and the kind of provider.
+//! Spoken turns in each framing, mode and kind of provider.
 
 use hearken_proto::device::ListenMode;
 use hearken_test_support::vendors::{
@@ -9,10 +9,10 @@ use super::person::{Answer, Person};
 use super::voices::SPEECH;
 use crate::support::app::{HEARD, REPLY, TestServer, Vendors};
 
-/// Packets of 60 ms at 24 kHz that a stub's sound fills.
+/// Number of packets of 60 ms at 24 kHz in the sound of a stub.
 pub(crate) const PACKETS: usize = SPEECH_SAMPLES.div_ceil(1_440);
 
-/// The answer that working vendors give.
+/// The answer with working vendors.
 pub(crate) fn good_answer() -> Answer {
     let packets = REPLY.len() * PACKETS;
     Answer {
@@ -37,32 +37,32 @@ async fn two_turns(vendors: Vendors, framing: u32, mode: ListenMode) {
 }
 
 #[tokio::test]
-async fn a_person_is_answered_in_each_framing() {
+async fn a_user_is_answered_in_each_framing() {
     let turns = async |framing| two_turns(Vendors::start().await, framing, ListenMode::Auto).await;
     tokio::join!(turns(1), turns(2), turns(3));
 }
 
 #[tokio::test]
-async fn check_14_a_person_who_holds_a_button_is_answered() {
+async fn check_14_a_user_with_push_to_talk_is_answered() {
     two_turns(Vendors::start().await, 1, ListenMode::Manual).await;
 }
 
 #[tokio::test]
-async fn a_person_is_answered_by_funasr_and_an_openai_voice() {
+async fn a_user_is_answered_with_funasr_and_openai_speech() {
     let asr = FunAsr::start(Behaviour::Normal, HEARD).await;
     let tts = OpenAiSpeech::start(Behaviour::Normal).await;
     two_turns(Vendors::with(asr, tts).await, 1, ListenMode::Auto).await;
 }
 
 #[tokio::test]
-async fn a_person_is_answered_by_openai_transcriptions() {
+async fn a_user_is_answered_with_openai_transcriptions() {
     let asr = OpenAiTranscriptions::start(Behaviour::Normal, HEARD).await;
     let tts = ListenAiTts::start(Behaviour::Normal).await;
     two_turns(Vendors::with(asr, tts).await, 1, ListenMode::Auto).await;
 }
 
 #[tokio::test]
-async fn each_part_of_the_server_asks_the_vendor_that_its_url_names() {
+async fn each_port_uses_the_vendor_of_its_url() {
     let vendors = Vendors::with(
         ListenAiAsr::start(Behaviour::Normal, HEARD).await,
         OpenAiSpeech::start(Behaviour::Normal).await,

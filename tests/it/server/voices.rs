@@ -1,5 +1,5 @@
-//! Voices that are told apart by their pitch, so that whose sound arrived can be checked. Not for
-//! speech that anyone could understand.
+//! Voices that differ in pitch, so that a test can distinguish them in a sound. Not for
+//! intelligible speech.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ pub(crate) fn voice(pitch_hz: u16, ms: usize, rate_hz: u32) -> Vec<i16> {
     sound
 }
 
-/// The pitch, out of [`PITCHES_HZ`], that a sound repeats itself at.
+/// The pitch of a sound, out of [`PITCHES_HZ`].
 pub(crate) fn pitch_of(samples: &[i16], rate_hz: u32) -> u16 {
     let likeness = |pitch: &u16| {
         let lag = (f64::from(rate_hz) / f64::from(*pitch)).round() as usize;
@@ -33,10 +33,10 @@ pub(crate) fn pitch_of(samples: &[i16], rate_hz: u32) -> u16 {
     PITCHES_HZ.into_iter().max_by_key(likeness).unwrap()
 }
 
-/// The same for everybody who need not be told apart.
+/// Speech for users that need not be distinguished.
 pub(crate) static SPEECH: LazyLock<Vec<Bytes>> = LazyLock::new(|| speech(150));
 
-/// Packets of somebody who says something and then falls silent.
+/// Packets of speech followed by silence.
 pub(crate) fn speech(pitch_hz: u16) -> Vec<Bytes> {
     let mut samples = voice(pitch_hz, 900, 16_000);
     samples.resize(samples.len() + 16_000 * 6 / 10, 0);

@@ -1,4 +1,4 @@
-//! Every WebSocket that we serve, at rest and in the midst of an answer. Not for how they end.
+//! Every WebSocket of our servers, idle and during an answer. Not for how they close.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) const HELLO: &str = r#"{"type":"hello","version":1,"transport":"webso
 const QUESTION: &str = r#"{"type":"listen","state":"detect","text":"tell me a story"}"#;
 const SECRET: &str = "the secret of the tests";
 
-/// Everything that serves WebSockets.
+/// All servers with WebSockets.
 pub(super) struct House {
     pub(super) server: TestServer,
     _vendors: Vendors,
@@ -35,12 +35,12 @@ pub(super) struct House {
     _worlds: Worlds,
 }
 
-/// An answer that outlasts its test.
+/// Sound that lasts longer than the test.
 fn long(sentence: &str) -> Vec<i16> {
     voice(150, if sentence == REPLY[0] { 10_000 } else { 200 }, 24_000)
 }
 
-/// The same from a model, a word at a time.
+/// An equally long answer of a model, one word at a time.
 fn story() -> String {
     format!("{} {}", REPLY[0], "And so it went on and on. ".repeat(40))
 }
@@ -96,12 +96,12 @@ impl House {
         }
     }
 
-    /// A device that has said hello.
+    /// A device after the exchange of hellos.
     pub(super) fn device(&self) -> Plan {
         plan(self.server.device_url(), &[HELLO], r#""hello""#)
     }
 
-    /// A device to which an answer is spoken.
+    /// A device during a spoken answer.
     pub(super) fn listening_device(&self) -> Plan {
         plan(self.server.device_url(), &[HELLO, QUESTION], "binary")
     }
@@ -110,7 +110,7 @@ impl House {
         plan(self.server.gateway_url(), &[], "connected")
     }
 
-    /// A text client to which an answer is written.
+    /// A text client during a streamed answer.
     pub(super) fn reading_client(&self) -> Plan {
         let say = [
             r#"{"type": "configure", "stream": true}"#,
@@ -147,7 +147,7 @@ impl House {
         ]
     }
 
-    /// Those of the speech services, ours and the doubles.
+    /// Those of the speech services: ours and the mocks.
     pub(super) fn of_speech(&self) -> Vec<Plan> {
         let batch = r#"{"command": "batch_start"}"#;
         let speak = r#"{"type": "tts_request", "request_id": "1", "params": {"text": "hello"}}"#;

@@ -1,5 +1,5 @@
-//! Three client libraries that end WebSockets, alike: Python's `websockets`, Node's `ws`, Rust's
-//! tungstenite. Not for whom they talk to.
+//! Three WebSocket client libraries behind one interface: Python's `websockets`, Node's `ws`,
+//! Rust's tungstenite. Not for the servers.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,30 +16,30 @@ use tokio::time::timeout;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::{Error, Message, protocol::CloseFrame};
 
-/// Longest wait for anything; interpreters start slowly on a busy machine.
+/// Timeout for all waits; interpreters start slowly on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What one connection does.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Plan {
     pub(super) url: String,
-    /// Said at first.
+    /// Messages to send first.
     pub(super) say: Vec<String>,
-    /// Then waited for: `binary`, a part of a text, or nothing.
+    /// Then wait for `binary`, a part of a text, or nothing if empty.
     pub(super) until: &'static str,
-    /// Then a text of so many bytes is sent, if any.
+    /// Then send a text of this many bytes, unless 0.
     pub(super) large: usize,
-    /// Then this is closed with; none waits for the other side to close.
+    /// Then close with this; `None` waits for the other side to close.
     pub(super) close: Option<(u16, &'static str)>,
 }
 
 /// How a connection ended for its client.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Ended {
-    /// Of the other side's Close; 1006 without one.
+    /// Code of the other side's close frame; 1006 without one.
     pub(super) code: u16,
     pub(super) reason: String,
-    /// Both sides sent a Close.
+    /// Both sides sent a close frame.
     pub(super) clean: bool,
 }
 
@@ -49,7 +49,7 @@ impl Ended {
     }
 }
 
-/// A library.
+/// A client library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Library {
     Websockets,
@@ -58,7 +58,7 @@ pub(super) enum Library {
 }
 
 impl Library {
-    /// All that are there.
+    /// All libraries that are installed.
     pub(super) fn all() -> Vec<Self> {
         let mut all = vec![Self::Tungstenite];
         if Peers::with("ws").is_some() {
@@ -67,7 +67,7 @@ impl Library {
         all
     }
 
-    /// Begins; returns once every connection saw what it waits for.
+    /// Starts the connections; returns once each has received what it waits for.
     pub(super) async fn run(self, plans: &[Plan]) -> Running {
         let clients = hearken_test_support::repository().join("tests/it/sockets/clients");
         let written = serde_json::to_string(plans).unwrap();
@@ -94,10 +94,10 @@ impl Library {
 
 async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
     let line = timeout(PATIENCE, lines.next_line()).await.expect("a line in time").unwrap();
-    line.expect("the program says more; see its standard error")
+    line.expect("the program ended; see its standard error")
 }
 
-/// Connections that are to end now.
+/// Connections that are ready to end.
 pub(super) enum Running {
     Ours(Vec<JoinHandle<Ended>>),
     Theirs(Box<Child>, Lines<BufReader<ChildStdout>>),
@@ -147,7 +147,7 @@ async fn opened(plan: &Plan) -> Socket {
 
 async fn ended(plan: Plan, mut socket: Socket) -> Ended {
     if plan.large > 0 {
-        // The server may close while this is on its way.
+        // The server may close while this is in flight.
         socket.send(Message::text("x".repeat(plan.large))).await.ok();
     }
     if let Some((code, reason)) = plan.close {
@@ -163,7 +163,7 @@ async fn ended(plan: Plan, mut socket: Socket) -> Ended {
             Some(Ok(Message::Close(None))) => ended = Ended::with(1005, ""),
             Some(Ok(_)) => {}
             Some(Err(Error::ConnectionClosed)) | None => return ended,
-            // TCP ended before the handshake had.
+            // TCP ended before the close handshake was complete.
             Some(Err(_)) => return Ended { clean: false, ..ended },
         }
     }

@@ -1,6 +1,6 @@
-//! How every WebSocket that we serve ends for clients of three libraries: both sides' codes and
-//! reasons, at rest, in the midst of answers and among many. Not for frames that no library sends
-//! and for deadlines, which `ws_link` shows in virtual time.
+//! How every WebSocket of our servers ends for clients of three libraries: codes and reasons of
+//! both sides, idle, during answers and among many. Frames that no library sends, and deadlines,
+//! are tested in virtual time in `crates/socket`.
 
 mod endpoints;
 mod libraries;
@@ -13,7 +13,7 @@ use hearken_proto::fault::Fault;
 use self::endpoints::House;
 use self::libraries::{Ended, Library, Plan};
 
-/// Connections at once.
+/// Number of concurrent connections.
 const MANY: usize = 50;
 
 fn told(fault: Fault) -> Ended {
@@ -21,7 +21,7 @@ fn told(fault: Fault) -> Ended {
     Ended::with(row.close_code, row.meaning)
 }
 
-/// Runs these in a library, and asserts how each ends.
+/// Runs the plans in a library, and asserts how each connection ends.
 async fn assert_ends(library: Library, plans: &[(Plan, Ended)]) {
     let (wanted, expected): (Vec<Plan>, Vec<Ended>) = plans.iter().cloned().unzip();
     let ended = library.run(&wanted).await.ended().await;
@@ -31,7 +31,7 @@ async fn assert_ends(library: Library, plans: &[(Plan, Ended)]) {
 }
 
 #[actix_web::test]
-async fn who_closes_sees_its_own_code_and_a_clean_end_on_every_socket() {
+async fn a_client_that_closes_gets_its_own_code_back_on_every_socket() {
     let house = House::open(|_| {}).await;
     let endpoints = [house.of_server(), house.of_speech()].concat();
     let mut plans = Vec::new();
@@ -48,7 +48,7 @@ async fn who_closes_sees_its_own_code_and_a_clean_end_on_every_socket() {
 }
 
 #[actix_web::test]
-async fn fifty_that_close_at_once_all_end_cleanly() {
+async fn fifty_concurrent_closes_all_end_cleanly() {
     let house = House::open(|_| {}).await;
     let closing = |endpoint: Plan| {
         (Plan { close: Some((4002, "at once")), ..endpoint }, Ended::with(4002, "at once"))
@@ -62,7 +62,7 @@ async fn fifty_that_close_at_once_all_end_cleanly() {
 }
 
 #[actix_web::test]
-async fn a_server_that_stops_says_so_to_all_that_are_connected_and_waits_for_their_answers() {
+async fn shutdown_closes_all_sockets_and_waits_for_their_close_frames() {
     let house = House::open(|config| config.gateway.max_connections = 4 * MANY).await;
     let plans = house.of_server();
     let many = vec![house.text_client(); MANY];
@@ -80,10 +80,10 @@ async fn a_server_that_stops_says_so_to_all_that_are_connected_and_waits_for_the
 }
 
 #[actix_web::test]
-async fn each_reason_to_close_is_told_by_its_code_and_in_words() {
+async fn each_close_has_its_code_and_reason() {
     let house = House::open(|config| {
         config.device.hello_timeout = Duration::from_secs(3);
-        // Looked at every so often: one that says nothing meanwhile is idle.
+        // Clients are checked at this interval: one that sends nothing in between counts as idle.
         config.gateway.ping_every = Duration::from_millis(4_500);
         config.gateway.dead_after = Duration::from_secs(3);
     })
@@ -111,7 +111,7 @@ async fn each_reason_to_close_is_told_by_its_code_and_in_words() {
 }
 
 #[actix_web::test]
-async fn a_device_that_is_replaced_and_a_client_without_a_place_are_told_why() {
+async fn a_replaced_device_and_a_client_beyond_the_limit_get_a_reason() {
     let house = House::open(|config| config.gateway.max_connections = 0).await;
     let turned_away = Plan { until: "", ..house.text_client() };
     let device = |endpoint: Plan| Plan {

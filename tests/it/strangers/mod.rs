@@ -1,6 +1,6 @@
-//! What a stranger may cost: every public route and socket is driven with its worst input, against
-//! the program in a process of its own, and what that keeps in memory and on disk and how long it
-//! holds a worker is measured. SECURITY.md has the table. Not for what is answered.
+//! The cost of strangers: every public route and socket gets its worst input, against the program
+//! in a process of its own. Measures memory, disk, and how long a worker is blocked. SECURITY.md
+//! has the table. Not for the responses.
 
 mod mutations;
 mod over_http;
@@ -25,17 +25,17 @@ use self::stranger::{Stranger, read, send_all};
 use crate::support::app::{REPLY, Vendors};
 use crate::support::process::ServerProcess;
 
-/// What an act leaves open, such as a socket, until its attack has ended.
+/// Resources that an act leaves open, such as a socket, until its attack has ended.
 type Held = Option<Box<dyn Any + Send>>;
 
-/// A worst input.
+/// A worst-case input.
 #[derive(Clone, Copy)]
 struct Attack {
-    /// Where it is sent.
+    /// The route.
     route: &'static str,
-    /// What is sent.
+    /// Description of the input.
     input: &'static str,
-    /// One act of it, which is repeated.
+    /// One act of the attack, which is repeated.
     act: fn(Stranger) -> BoxFuture<'static, Held>,
 }
 
@@ -49,44 +49,45 @@ impl Attack {
     }
 }
 
-/// Makes an act of its steps.
+/// Boxes the future of an act.
 fn act(future: impl Future<Output = Held> + Send + 'static) -> BoxFuture<'static, Held> {
     Box::pin(future)
 }
 
-/// What an attack cost.
+/// Cost of an attack.
 struct Cost {
     acts: usize,
-    /// Resident memory while it went on, and after it, above that of before; KiB.
+    /// Increase of resident memory: peak during the attack, and remainder after it; KiB.
     peak_kib: u64,
     kept_kib: u64,
     /// Growth of the data folder and the log, KiB.
     disk_kib: u64,
-    /// Longest time to an answer of `/healthz`, without waits for a core.
+    /// Longest response time of `/healthz`, without waits for a core.
     stall: Duration,
 }
 
-/// Strangers at once, each at an address of its own.
+/// Number of concurrent strangers, each with its own address.
 const STRANGERS: usize = 8;
-/// Most things held open by each.
+/// Maximum number of open resources of each.
 const MOST_HELD: usize = 100;
-/// Duration of each attack, unless the environment says another, in milliseconds.
+/// Default duration of each attack, in milliseconds; `HEARKEN_ATTACK_MS` sets another.
 const ATTACK_MS: u64 = 1_000;
-/// Most memory during an attack: a hundred text clients may send a message of 1 MiB each, and each of
-/// the 700 others that are refused 128 KiB, in buffers of actix-http that double as they grow. And
-/// kept after it: allocators keep what they will use again.
+/// Memory limits. Peak: a hundred text clients may send a message of 1 MiB each, and each of 700
+/// refused clients 128 KiB, in buffers of actix-http that double as they grow. Afterwards:
+/// allocators retain memory for reuse.
 const MOST_PEAK_KIB: u64 = 512 << 10;
 const MOST_KEPT_KIB: u64 = 20 << 10;
-/// Most growth on disk by an attack; the log takes a part.
+/// Maximum growth on disk by an attack, of which the log is a part.
 const MOST_DISK_KIB: u64 = 48 << 10;
-/// Longest wait for memory to be given back.
+/// Time limit for the release of memory.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
-/// Longest wait for `/healthz`, of the optimised program and of the one of this build, which takes up to twenty times as long.
-/// Most of it are 200 requests that one connection sends at once: a machine of half the speed takes twice as long for them.
+/// Maximum response time of `/healthz`, for the optimised program and for that of this build, which
+/// may take twenty times as long. Most of it is for 200 requests that one connection sends at once;
+/// a machine of half the speed takes twice as long.
 const LONGEST_STALL: Duration = Duration::from_millis(200);
 const LONGEST_STALL_UNOPTIMISED: Duration = Duration::from_secs(2);
 
-/// Schemas that are expensive to compile or to check.
+/// Schemas that are expensive to compile or to evaluate.
 fn worst_schemas() -> Vec<Value> {
     let pattern =
         |pattern: &str| json!({"type": "object", "properties": {"a": {"pattern": pattern}}});
@@ -118,15 +119,15 @@ fn worst_schemas() -> Vec<Value> {
     ]
 }
 
-/// How long each thread of a process, and the calling one, had work and waited for a core until now. Nothing where the kernel does
-/// not count it.
+/// Time for which each thread of a process, and the calling one, was runnable but waited for a
+/// core. Zero if the kernel does not report it.
 struct WaitsForCores {
     threads: HashMap<PathBuf, Duration>,
     own: Duration,
 }
 
 impl WaitsForCores {
-    /// Second figure of schedstat (proc(5)): nanoseconds in a run queue.
+    /// Second field of schedstat (proc(5)): nanoseconds in a run queue.
     fn read(file: &Path) -> Duration {
         let told = std::fs::read_to_string(file).unwrap_or_default();
         let ns = told.split_whitespace().nth(1).and_then(|ns| ns.parse().ok());
@@ -143,7 +144,7 @@ impl WaitsForCores {
         }
     }
 
-    /// The longest that one of the threads has waited since then, and the calling one.
+    /// The longest wait of a thread since `before`, plus that of the calling one.
     fn since(&self, before: &Self) -> Duration {
         let waited = self.threads.iter().map(|(file, wait)| {
             wait.saturating_sub(before.threads.get(file).copied().unwrap_or_default())
@@ -152,8 +153,8 @@ impl WaitsForCores {
     }
 }
 
-/// Measures the longest time to an answer of `/healthz`, from a thread of its own. Waits for a core are the machine's, not the
-/// server's: on a busy one they may take longer than all the rest.
+/// Measures the longest response time of `/healthz`, from a separate thread. Waits for a core are
+/// subtracted: they are caused by the machine, and on a busy one they may exceed all the rest.
 struct HealthProbe {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Duration>,
@@ -180,23 +181,23 @@ impl HealthProbe {
 
     fn end(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the health is answered")
+        self.thread.join().expect("a health response")
     }
 }
 
-/// Asks for the health on a connection of its own, and returns how long that took.
+/// Requests the health on a new connection; returns the response time.
 fn answered(server: SocketAddr) -> Duration {
     let begun = Instant::now();
     let mut stream = TcpStream::connect(server).expect("the server accepts");
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream.write_all(b"GET /healthz HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("the health is answered");
+    stream.read_to_string(&mut answer).expect("a health response");
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     begun.elapsed()
 }
 
-/// Repeats an act from several addresses for some time, and holds what it leaves open until the
+/// Repeats an act from several addresses for this duration, and holds what it leaves open until the
 /// end. Returns the number of acts.
 async fn attack(server: SocketAddr, attack: Attack, length: Duration) -> usize {
     let until = tokio::time::Instant::now() + length;
@@ -216,11 +217,11 @@ async fn attack(server: SocketAddr, attack: Attack, length: Duration) -> usize {
     all.iter().map(|(acts, _)| acts).sum()
 }
 
-/// Talks as an ordinary text client and an application do, and is answered. The first time, what all
-/// share is loaded, such as the tokenizer.
+/// Sends a message as an ordinary text client and as an application; both must be answered. The
+/// first turn also loads shared data, such as the tokenizer.
 async fn ordinary_turn(server: SocketAddr) {
     let client = Stranger::new(server, 60_000);
-    let id = over_http::chat_session(&client).await.expect("an application makes a session");
+    let id = over_http::chat_session(&client).await.expect("an application creates a session");
     let message = json!({"message": "hello", "player_id": "p"}).to_string();
     let path = format!("/api/sessions/{id}/chat");
     let (status, told) = client.ask(reqwest::Method::POST, &path, &[], message).await;
@@ -232,8 +233,8 @@ async fn ordinary_turn(server: SocketAddr) {
     assert!(texts.iter().any(|text| text.contains(REPLY[1])), "{texts:?}");
 }
 
-/// Waits until memory has fallen to what is kept: connections end, what was theirs is freed, and the
-/// allocator gives it back within ten seconds.
+/// Waits until memory has fallen to its final level: connections end, their memory is freed, and
+/// the allocator returns it within ten seconds. Returns the increase in KiB.
 async fn settled(server: &ServerProcess, before: u64) -> u64 {
     let until = Instant::now() + SETTLED_WITHIN;
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
@@ -258,7 +259,7 @@ async fn measured(server: &ServerProcess, one: Attack, length: Duration) -> Cost
     Cost { acts, peak_kib, kept_kib, disk_kib: server.disk_kib().saturating_sub(disk), stall }
 }
 
-/// A server that strangers reach: every face is open, and devices get tokens by booting.
+/// A public server: all services are open, and devices get tokens from OTA.
 async fn open_server(vendors: &Vendors) -> ServerProcess {
     let env = [
         ("HEARKEN__OTA__TRUST_PROXY", "true"),
@@ -272,7 +273,7 @@ async fn open_server(vendors: &Vendors) -> ServerProcess {
 }
 
 #[actix_web::test]
-async fn what_the_worst_input_of_each_route_costs_has_a_bound() {
+async fn the_cost_of_the_worst_input_of_each_route_is_bounded() {
     let vendors = Vendors::start().await;
     let server = open_server(&vendors).await;
     let length = variable("HEARKEN_ATTACK_MS").and_then(|ms| ms.parse().ok()).unwrap_or(ATTACK_MS);
@@ -307,7 +308,7 @@ async fn what_the_worst_input_of_each_route_costs_has_a_bound() {
     }
     assert!(
         failed.is_empty(),
-        "over its bounds (acts, KiB at most, kept, disk, ms):\n{}",
+        "over its bounds (acts, KiB at the peak, afterwards, on disk, ms):\n{}",
         failed.join("\n")
     );
 }

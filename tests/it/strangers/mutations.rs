@@ -1,9 +1,9 @@
-//! Messages of the wires, changed at random: bits, pieces, repetitions, depth, numbers. One seed
-//! gives one message. Coverage-guided changes are the fuzz targets' part.
+//! Random mutations of protocol messages: bits, pieces, repetitions, depth, numbers. A seed
+//! determines a message. Coverage-guided mutation is up to the fuzz targets.
 
 use std::path::PathBuf;
 
-/// Every message and packet in a folder of `fixtures/wire`.
+/// All messages and packets in a folder of `fixtures/wire`.
 pub(super) fn goldens(folder: &str) -> Vec<Vec<u8>> {
     let folder = hearken_test_support::repository().join("fixtures/wire").join(folder);
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
@@ -25,7 +25,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks_exact(2).map(pair).collect()
 }
 
-/// Numbers from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-/// One of the goldens with one to four changes, at most 64 KiB long.
+/// One of the goldens with one to four mutations, at most 64 KiB long.
 pub(super) fn mutated(goldens: &[Vec<u8>], seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes = goldens[random.below(goldens.len())].clone();
@@ -78,7 +78,7 @@ fn change(bytes: &mut Vec<u8>, goldens: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// Puts an odd number in the place of a digit, if there is one.
+/// Replaces a digit by an unusual number, if there is one.
 fn replace_a_number(bytes: &mut Vec<u8>, random: &mut Random) {
     let digits: Vec<usize> = (0..bytes.len()).filter(|i| bytes[*i].is_ascii_digit()).collect();
     if digits.is_empty() {
@@ -91,7 +91,7 @@ fn replace_a_number(bytes: &mut Vec<u8>, random: &mut Random) {
 }
 
 #[test]
-fn one_seed_gives_one_message_and_seeds_differ() {
+fn a_seed_determines_its_message() {
     let goldens = goldens("gateway/read");
     assert!(goldens.len() > 30);
     let messages: std::collections::HashSet<_> = (0..1_000).map(|n| mutated(&goldens, n)).collect();

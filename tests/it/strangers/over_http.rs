@@ -1,4 +1,4 @@
-//! The worst requests over HTTP, each as one act that is repeated. Not for sockets.
+//! The worst HTTP requests, each as one act that is repeated. Not for sockets.
 
 use futures_util::future::BoxFuture;
 use reqwest::Method;
@@ -27,7 +27,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new("/mcp_endpoint/mcp, /litemcp/{tool}", "invented tokens", tool_tokens),
 ];
 
-/// A text of this many bytes that no compression makes short.
+/// An incompressible text of this many bytes.
 fn long(bytes: usize) -> String {
     let mut text = format!("{:016x}", invented());
     while text.len() < bytes {

@@ -1,4 +1,4 @@
-//! The worst that sockets can send, each as one act that is repeated. Not for plain requests.
+//! The worst input to sockets, each as one act that is repeated. Not for plain requests.
 
 use futures_util::future::BoxFuture;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -59,7 +59,7 @@ fn instructions(stranger: Stranger) -> BoxFuture<'static, Held> {
     })
 }
 
-/// Writes the head of a frame that announces more than it sends.
+/// Writes a frame whose head announces more bytes than follow.
 async fn unfinished(mut socket: Socket, opcode: u8, announced: u64, sent: usize) -> Held {
     let stream = socket.get_mut();
     let mut frame = vec![opcode, 0x80 | 127];
@@ -161,7 +161,7 @@ fn unfinished_binary(stranger: Stranger) -> BoxFuture<'static, Held> {
     })
 }
 
-/// Answers whatever a device is asked over MCP, and tells of one more page of tools each time.
+/// Answers all MCP requests to a device, and lists tools with a further page each time.
 fn endless_tools(stranger: Stranger) -> BoxFuture<'static, Held> {
     act(async move {
         let mut socket = stranger.device("1").await?;

@@ -1,6 +1,6 @@
-//! Strangers of every kind at once, for a while, with ordinary devices talking: seconds in the tests,
-//! minutes by `scripts/long strangers`. Memory stays flat, and no turn is lost. Not for what one input
-//! costs.
+//! Strangers with all attacks at once, while ordinary devices have turns: seconds in the tests,
+//! minutes by `scripts/long strangers`. Memory stays flat, and no turn is lost. For the cost of a
+//! single input, see the parent module.
 
 use std::process::Output;
 use std::sync::atomic::AtomicUsize;
@@ -10,22 +10,22 @@ use tokio::process::Command;
 use super::*;
 use crate::support::process::dev_program;
 
-/// Attacks at the same time.
+/// Number of concurrent attacks.
 const AT_ONCE: usize = 4;
 /// Duration of one attack.
 const EACH: Duration = Duration::from_secs(3);
-/// Length of the short run; `HEARKEN_SOAK_MINUTES` is that of the long one.
+/// Duration of the short run; `HEARKEN_SOAK_MINUTES` sets another.
 const SHORT: Duration = Duration::from_secs(20);
-/// Devices that talk meanwhile.
+/// Number of devices that have turns meanwhile.
 const DEVICES: &str = "5";
-/// Most growth of memory from the second fifth of a long run to its last, in KiB. In the first, what
-/// the attacks always need is allocated.
+/// Maximum growth of memory from the second fifth of a long run to its last, in KiB. In the first
+/// fifth, the working memory of the attacks is allocated.
 pub(crate) const MOST_GROWTH_KIB: u64 = 48 << 10;
-/// Most memory kept after a long run, in KiB: sessions of text clients stay in memory, of which the
-/// limit is 64 MiB.
+/// Maximum memory left after a long run, in KiB: sessions of text clients stay in memory, with a
+/// limit of 64 MiB.
 const MOST_KEPT_AFTER_ALL_KIB: u64 = 96 << 10;
 
-/// What is seen of the server in each of five parts of the run.
+/// Measurements of the server in one of five parts of the run.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) least_kib: u64,
@@ -34,12 +34,12 @@ pub(crate) struct Part {
     pub(crate) stall: Duration,
 }
 
-/// Lets the strangers' threads run only when nobody else wants a core: they are another machine's.
+/// Lowers the priority of the strangers' threads, as they represent another machine.
 fn of_another_machine() {
     rustix::process::nice(19).ok();
 }
 
-/// Plays one attack after the other until the end, beginning with this one.
+/// Runs one attack after the other until `until`, from this one on.
 async fn strangers(server: SocketAddr, first: usize, until: Instant, acts: &AtomicUsize) {
     let all: Vec<Attack> =
         over_http::ATTACKS.iter().chain(over_sockets::ATTACKS).copied().collect();
@@ -50,7 +50,7 @@ async fn strangers(server: SocketAddr, first: usize, until: Instant, acts: &Atom
     }
 }
 
-/// Ordinary devices that talk from 2 s on until a little before the end.
+/// Runs ordinary devices from 2 s on until shortly before the end.
 async fn devices(server: &ServerProcess, length: Duration) -> Output {
     let recording = hearken_test_support::repository().join("fixtures/audio/en_amiable.jsonl");
     Command::new(dev_program())
@@ -66,7 +66,7 @@ async fn devices(server: &ServerProcess, length: Duration) -> Output {
         .unwrap()
 }
 
-/// Looks at the server until the end, in five parts of the same length.
+/// Samples the server until the end, in five parts of equal length.
 pub(crate) async fn watched(server: &ServerProcess, length: Duration) -> [Part; 5] {
     let mut parts = [Part { least_kib: u64::MAX, ..Part::default() }; 5];
     for part in &mut parts {
@@ -85,7 +85,7 @@ pub(crate) async fn watched(server: &ServerProcess, length: Duration) -> [Part; 
 }
 
 #[actix_web::test]
-async fn strangers_of_every_kind_at_once_cost_nobody_a_turn() {
+async fn concurrent_attacks_fail_no_turn_of_ordinary_devices() {
     let vendors = Vendors::start().await;
     let server = open_server(&vendors).await;
     ordinary_turn(server.address).await;
@@ -119,10 +119,10 @@ async fn strangers_of_every_kind_at_once_cost_nobody_a_turn() {
     ordinary_turn(server.address).await;
     if minutes.is_some() {
         let kept = settled(&server, before_kib).await;
-        eprintln!("{kept} KiB kept after all of it");
+        eprintln!("{kept} KiB left at the end");
         let grown = parts[4].least_kib.saturating_sub(parts[1].least_kib);
         assert!(grown <= MOST_GROWTH_KIB, "memory grew by {grown} KiB");
-        assert!(kept <= MOST_KEPT_AFTER_ALL_KIB, "{kept} KiB are kept");
+        assert!(kept <= MOST_KEPT_AFTER_ALL_KIB, "{kept} KiB are left");
         let stall = parts.iter().map(|part| part.stall).max().unwrap_or_default();
         assert!(stall <= LONGEST_STALL, "a request waited for {stall:?}");
     }

@@ -1,5 +1,5 @@
-//! A client that nobody knows: requests, sockets and raw bytes from an address of its choice, which a
-//! trusted proxy names. Not for what it sends.
+//! An unknown client: requests, sockets and raw bytes from an address of its choice, which a
+//! trusted proxy reports. Not for its input.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Longest wait for an answer.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Never the same again: names, ids and methods that a stranger invents.
+/// A new number on each call, for invented names, ids and methods.
 pub(super) fn invented() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -42,8 +42,8 @@ impl Stranger {
         Self { server, address, client }
     }
 
-    /// Sends a request; its status, and its body where that is JSON. A request that gets no answer
-    /// has status 0.
+    /// Sends a request; returns its status, and its body if that is JSON. The status is 0 if there
+    /// is no response.
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -79,7 +79,7 @@ impl Stranger {
         }
     }
 
-    /// Opens the socket of a device with a new id and the token that the OTA address gives anybody.
+    /// Opens the socket of a device with a new id and the token from OTA.
     pub(super) async fn device(&self, version: &str) -> Option<Socket> {
         let (id, token) = self.booted().await?;
         let token = format!("Bearer {token}");
@@ -92,7 +92,7 @@ impl Stranger {
         self.open("/xiaozhi/v1/", &headers).await
     }
 
-    /// Returns the id of a device that booted, and its token.
+    /// Sends an OTA request; returns the new id of the device, and its token.
     pub(super) async fn booted(&self) -> Option<(String, String)> {
         let id = format!("02:00:{:08x}", invented());
         let headers = [("device-id", &*id), ("client-id", &*id)];
@@ -108,7 +108,7 @@ impl Stranger {
     }
 }
 
-/// Sends as many of these messages as the server takes.
+/// Sends as many of these messages as the server accepts.
 pub(super) async fn send_all(socket: &mut Socket, messages: impl IntoIterator<Item = Message>) {
     for message in messages {
         if socket.feed(message).await.is_err() {
@@ -118,7 +118,7 @@ pub(super) async fn send_all(socket: &mut Socket, messages: impl IntoIterator<It
     socket.flush().await.ok();
 }
 
-/// Reads what is there already, so that the server can write on.
+/// Reads what has already arrived, so that the server can continue to write.
 pub(super) async fn read(socket: &mut Socket, most: usize) -> Vec<String> {
     let mut texts = Vec::new();
     for _ in 0..most {

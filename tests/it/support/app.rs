@@ -1,5 +1,5 @@
-//! The whole server on a free port, before stub vendors, in a system of its own as in production.
-//! Not for what devices say to it.
+//! The whole server on a free port, with stub vendors, in a system of its own as in production. Not
+//! for the requests to it.
 //!
 //! ```text
 //! let vendors = Vendors::start().await;
@@ -21,15 +21,15 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// What every recogniser hears unless told otherwise.
+/// Default transcript of every recogniser.
 pub(crate) const HEARD: &str = "what is the weather";
-/// What every model replies unless told otherwise.
+/// Default reply of every model.
 pub(crate) const REPLY: [&str; 2] = ["Good day.", "It is sunny."];
-/// The apology where English was heard before.
+/// The apology after English speech.
 pub(crate) const SORRY: &str = "Sorry, something went wrong. Please try again.";
-/// Fixed phrases that the server makes at its start.
+/// Number of fixed phrases that the server synthesises at its start.
 pub(crate) const PHRASES: usize = 6;
-/// The server's own limit for its end.
+/// The server's time limit for its shutdown.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The three vendors that a server needs.
@@ -37,12 +37,12 @@ pub(crate) struct Vendors {
     pub(crate) asr: Stub,
     pub(crate) llm: Stub,
     pub(crate) tts: Stub,
-    /// What their servers keep; gone with the vendors.
+    /// The data of their servers; deleted with the vendors.
     kept: tempfile::TempDir,
 }
 
 impl Vendors {
-    /// Three that do as their protocols say, on the wires of the default configuration.
+    /// Three working vendors with the protocols of the default configuration.
     pub(crate) async fn start() -> Self {
         Self::with(
             ListenAiAsr::start(Behaviour::Normal, HEARD).await,
@@ -51,50 +51,50 @@ impl Vendors {
         .await
     }
 
-    /// This recogniser and synthesiser, and the usual model.
+    /// This recogniser and synthesiser, and the default model.
     pub(crate) async fn with(asr: Stub, tts: Stub) -> Self {
         let llm = OpenAiChat::start(Behaviour::Normal, &REPLY.join(" ")).await;
         Self::of(asr, llm, tts)
     }
 
-    /// These three.
+    /// These three vendors.
     pub(crate) fn of(asr: Stub, llm: Stub, tts: Stub) -> Self {
         let kept = tempfile::tempdir().expect("a temporary folder can be made");
         Self { asr, llm, tts, kept }
     }
 
-    /// Forgets the texts that they have seen.
+    /// Clears the recorded texts of all vendors.
     pub(crate) fn forget_texts(&self) {
         for stub in [&self.asr, &self.llm, &self.tts] {
             stub.forget_texts();
         }
     }
 
-    /// A configuration that points at them.
+    /// A configuration with these vendors.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config::default();
         config.server.host = "127.0.0.1".into();
         config.server.port = 0;
         config.server.workers = 1;
         config.server.audio_threads = 1;
-        // Each server keeps its own.
+        // Each server has its own data.
         config.server.data_dir = tempfile::tempdir_in(self.kept.path()).unwrap().keep();
         config.embedded.enabled = false;
-        // Tests of access ask for tokens; all others need none.
+        // Tests of access require tokens; all others do without.
         config.auth.required = AuthRequired::Never;
-        // They ask the world.
+        // These tools send requests to the Internet.
         config.tools.builtin.enabled.clear();
-        // A turn ends by silence, whatever models this machine has.
+        // A turn ends by silence, whichever models this machine has.
         config.turn_detection.model.clear();
-        // Nor does a slow machine bridge its waits: what is said is to be the same everywhere.
+        // No filler phrases on a slow machine: replies must be the same everywhere.
         config.tools.filler_after = Duration::from_secs(60);
         config.hearing.silence = Duration::from_millis(400);
-        // On a busy machine a device is late to see `tts start`; a packet right behind it is lost.
+        // On a busy machine a device processes `tts start` late, and a packet right after it is lost.
         config.speaking.start_guard = Duration::from_millis(250);
-        // Machines that test are busy, and packets late; nobody is to be turned away for it.
+        // Test machines are busy and packets late; no client may be turned away for that.
         config.admission.late_percent = 100.0;
         config.admission.busy_percent = 100.0;
-        // Tests talk faster than people.
+        // Tests have more turns per minute than users.
         config.admission.turns_per_minute = 0;
         config.admission.turns_per_hour = 0;
         config.admission.turns_per_address = 0;
@@ -105,24 +105,24 @@ impl Vendors {
     }
 }
 
-/// A server that listens, in threads of its own. Ended when dropped, which blocks: a test that does
-/// more than one thing at a time calls [`TestServer::stop`].
+/// A listening server, in threads of its own. It stops when dropped, which blocks: a concurrent
+/// test calls [`TestServer::stop`].
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     process: CancellationToken,
-    /// In a lock, so that tasks may share the server.
+    /// In a mutex, so that tasks can share the server.
     ended: Option<Mutex<Receiver<anyhow::Result<()>>>>,
 }
 
 impl TestServer {
-    /// A server before these vendors, its configuration changed by `tweak`.
+    /// Starts a server with these vendors and a configuration changed by `tweak`.
     pub(crate) async fn start(vendors: &Vendors, tweak: impl FnOnce(&mut Config)) -> Self {
         let mut config = vendors.config();
         tweak(&mut config);
         Self::of(config, Vec::new()).await
     }
 
-    /// A server of this configuration with these engines.
+    /// Starts a server with this configuration and these engines.
     pub(crate) async fn of(config: Config, engines: Vec<Engine>) -> Self {
         let process = CancellationToken::new();
         let (tell_address, address) = oneshot::channel();
@@ -134,48 +134,48 @@ impl TestServer {
                 tell_address.send(running.address).unwrap();
                 running.serve().await
             });
-            // Nobody listens where the test has failed already.
+            // The receiver is gone if the test has already failed.
             tell_end.send(served).ok();
         });
         let address = address.await.expect("the server starts");
         Self { address, process, ended: Some(Mutex::new(ended)) }
     }
 
-    /// Where devices connect.
+    /// WebSocket URL for devices.
     pub(crate) fn device_url(&self) -> String {
         format!("ws://{}/xiaozhi/v1/", self.address)
     }
 
-    /// Where text clients connect.
+    /// WebSocket URL for text clients.
     pub(crate) fn gateway_url(&self) -> String {
         format!("ws://{}/", self.address)
     }
 
-    /// An address for plain HTTP.
+    /// HTTP URL of a path.
     pub(crate) fn http_url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// One of the server's figures, by its name and labels.
+    /// The value of a metric, by its name and labels.
     pub(crate) async fn metric(&self, name: &str) -> f64 {
         let text = reqwest::get(self.http_url("/metrics")).await.unwrap().text().await.unwrap();
         let value = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
     }
 
-    /// What it says of its readiness: the status, and the answer.
+    /// Its readiness: status and body.
     pub(crate) async fn readiness(&self) -> (u16, Value) {
         let answer = reqwest::get(self.http_url("/readyz")).await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    /// What a signal does.
+    /// Starts the shutdown, as a signal does.
     pub(crate) fn cancel(&self) {
         self.process.cancel();
     }
 
-    /// Ends the server as a signal does and tells how long that took; panics where it was too
-    /// long, or the server failed.
+    /// Stops the server as a signal does and returns how long that took; panics if it took too long
+    /// or the server failed.
     pub(crate) async fn stop(mut self) -> Duration {
         let begun = Instant::now();
         self.cancel();

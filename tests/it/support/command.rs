@@ -1,15 +1,15 @@
-//! The program, run as people run it. Not for servers that go on running.
+//! The program as a command. Not for servers that keep running.
 
 use std::path::Path;
 
 use tokio::process::Command;
 
-/// Runs the command in this data folder; its exit code, and what it printed.
+/// Runs the command in this data folder; returns its exit code and output.
 pub(crate) async fn hearken(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     hearken_with(data_dir, &[], args).await
 }
 
-/// The same, with these variables.
+/// The same with these environment variables.
 pub(crate) async fn hearken_with(
     data_dir: &Path,
     env: &[(&str, &str)],

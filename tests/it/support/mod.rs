@@ -1,4 +1,4 @@
-//! What whole-server tests stand on, where it needs the server or is theirs alone; the rest is in
+//! Helpers of whole-server tests that need the server or are used only here; others are in
 //! `crates/test-support`. Not for assertions.
 
 pub(crate) mod app;

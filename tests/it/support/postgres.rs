@@ -1,5 +1,5 @@
-//! A PostgreSQL of a test's own, which may be stopped, killed and started again. Not for what is kept in
-//! it, nor for tests that share one: see `places` of the test support.
+//! A separate PostgreSQL for a test, which may be stopped, killed and started again. Tests that
+//! share one use `places` of `crates/test-support`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,10 +9,10 @@ use hearken_test_support::{eventually, free_port};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// Longest wait for it to listen.
+/// Time limit for its start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Programs of the newest PostgreSQL that is installed.
+/// Programs of the newest installed PostgreSQL.
 fn postgres_programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -21,7 +21,7 @@ fn postgres_programs() -> Option<PathBuf> {
     programs.join("initdb").exists().then_some(programs)
 }
 
-/// A PostgreSQL of the test's own, which it may stop.
+/// A separate PostgreSQL that the test may stop.
 pub(crate) struct Postgres {
     programs: PathBuf,
     folder: tempfile::TempDir,
@@ -30,13 +30,13 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// None where PostgreSQL is not installed.
+    /// `None` if PostgreSQL is not installed.
     pub(crate) async fn start() -> Option<Self> {
         let Some(programs) = postgres_programs() else {
             eprintln!("skipped: no PostgreSQL, see scripts/services");
             return None;
         };
-        // Its user must find it: PostgreSQL refuses to run as root.
+        // Must be readable for its user: PostgreSQL refuses to run as root.
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut postgres = Self { programs, folder, port: free_port(), process: None };
         if rustix::process::geteuid().is_root() {
@@ -76,7 +76,7 @@ impl Postgres {
         command
     }
 
-    /// Starts it, also again after it was stopped or killed.
+    /// Starts it, also after it was stopped or killed.
     pub(crate) async fn run(&mut self) {
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
@@ -98,8 +98,8 @@ impl Postgres {
         self.process = Some(running.expect("PostgreSQL listens"));
     }
 
-    /// What `kill -9` of its first process does. A process that works on a query ends it first, and may
-    /// still store something: they all have ended when this returns.
+    /// Does what `kill -9` of its main process does. A process with a query completes it first and
+    /// may still store something; all processes have ended when this returns.
     pub(crate) async fn kill(&mut self) {
         let mut process = self.process.take().unwrap();
         let id = process.id().unwrap();
@@ -111,7 +111,7 @@ impl Postgres {
         .await;
     }
 
-    /// Ends it at once: its connections break.
+    /// Stops it at once: its connections break.
     pub(crate) async fn stop(&mut self) {
         let mut process = self.process.take().unwrap();
         let id = process.id().unwrap().to_string();
@@ -120,7 +120,7 @@ impl Postgres {
         process.wait().await.unwrap();
     }
 
-    /// Its address.
+    /// Its URL.
     pub(crate) fn url(&self) -> String {
         format!("postgres://hearken@127.0.0.1:{}/postgres", self.port)
     }

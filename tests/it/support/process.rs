@@ -1,4 +1,4 @@
-//! The program as a process of its own, its log in a file, and what it takes of the machine. Not for
+//! The program as a separate process, with its log in a file, and its resource usage. Not for
 //! commands that end by themselves.
 
 use std::fs::File;
@@ -13,21 +13,21 @@ use tokio::process::{Child, Command};
 
 use super::app::Vendors;
 
-/// The program to run: the one of this build, or the optimised one that `scripts/long` names.
+/// The program to run: that of this build, or the optimised one that `scripts/long` sets.
 pub(crate) fn program() -> String {
     variable("HEARKEN_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_hearken").to_owned())
 }
 
-/// `hearken-dev`, which loads servers: beside the server of this build, or the one that `scripts/long` names.
+/// `hearken-dev`, the load generator: next to the server of this build, or the one that `scripts/long` sets.
 pub(crate) fn dev_program() -> PathBuf {
     let beside = || Path::new(env!("CARGO_BIN_EXE_hearken")).with_file_name("hearken-dev");
     variable("HEARKEN_DEV").map_or_else(beside, PathBuf::from)
 }
 
-/// Longest wait for the program to listen, on a busy machine.
+/// Time limit for the program to listen, on a busy machine.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Starts the program in this folder; its log goes on where it was.
+/// Starts the program in this folder; its log is appended to.
 fn spawn(folder: &Path, environment: &[(String, String)], memory_kib: Option<u64>) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("server.log")).unwrap();
     let mut command = match memory_kib {
@@ -48,11 +48,11 @@ fn spawn(folder: &Path, environment: &[(String, String)], memory_kib: Option<u64
         .env("CLOUD_PORT", "0")
         .env("HEARKEN__EMBEDDED__ENABLED", "false")
         .env("HEARKEN__LOG__FORMAT", "json")
-        // They ask the world.
+        // These tools send requests to the Internet.
         .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")
-        // A turn ends by silence, whatever models this machine has.
+        // A turn ends by silence, whichever models this machine has.
         .env("HEARKEN__TURN_DETECTION__MODEL", "")
-        // Nor does a slow machine bridge its waits: what is said is to be the same everywhere.
+        // No filler phrases on a slow machine: replies must be the same everywhere.
         .env("HEARKEN__TOOLS__FILLER_AFTER_MS", "60000")
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
@@ -63,8 +63,8 @@ fn spawn(folder: &Path, environment: &[(String, String)], memory_kib: Option<u64
         .unwrap()
 }
 
-/// A running `hearken serve` on this machine before stub vendors. It may be killed and started again
-/// with the same folder.
+/// A running `hearken serve` on this machine with stub vendors. It may be killed and started again
+/// in the same folder.
 pub(crate) struct ServerProcess {
     pub(crate) address: SocketAddr,
     child: Child,
@@ -74,12 +74,12 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts it with these variables, and waits until it listens.
+    /// Starts it with these environment variables and waits until it listens.
     pub(crate) async fn start(vendors: &Vendors, env: &[(&str, &str)]) -> Self {
         Self::within(vendors, env, None).await
     }
 
-    /// The same, with an address space of at most so many KiB (`ulimit -v`).
+    /// The same, with this address space limit in KiB (`ulimit -v`).
     pub(crate) async fn within(
         vendors: &Vendors,
         env: &[(&str, &str)],
@@ -105,7 +105,7 @@ impl ServerProcess {
         server
     }
 
-    /// Waits for the address in the log behind this place.
+    /// Waits for the address in the log after this offset.
     async fn listens_at(&self, behind: usize) -> SocketAddr {
         eventually_within(STARTS_WITHIN, "the address in the log", async || {
             let text = self.log();
@@ -115,13 +115,13 @@ impl ServerProcess {
         .await
     }
 
-    /// What `kill -9` does.
+    /// Does what `kill -9` does.
     pub(crate) async fn kill(&mut self) {
-        self.child.start_kill().expect("the server runs");
+        self.child.start_kill().expect("the server is running");
         self.child.wait().await.unwrap();
     }
 
-    /// Ends it as a service manager does; tells how long that took.
+    /// Stops it as a service manager does; returns how long that took.
     pub(crate) async fn terminate(&mut self) -> Duration {
         let begun = Instant::now();
         let pid = Pid::from_raw(self.pid().try_into().unwrap()).unwrap();
@@ -138,74 +138,74 @@ impl ServerProcess {
         self.address = self.listens_at(behind).await;
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it ends by itself.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         self.child.wait().await.unwrap()
     }
 
-    /// A folder that is gone with it: `data` holds its data, unless the environment says another
-    /// place, and `tmp` is for its temporary files.
+    /// A folder that is deleted with it: `data` has its data, unless the environment sets another
+    /// place, and `tmp` its temporary files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// An address for plain HTTP.
+    /// HTTP URL of a path.
     pub(crate) fn http_url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// An address for WebSockets.
+    /// WebSocket URL of a path.
     pub(crate) fn socket_url(&self, path: &str) -> String {
         format!("ws://{}{path}", self.address)
     }
 
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id().expect("the server runs")
+        self.child.id().expect("the server is running")
     }
 
     fn proc(&self, file: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{file}", self.pid()))
     }
 
-    /// A figure of proc_pid_status(5), in KiB.
+    /// A field of proc_pid_status(5), in KiB.
     pub(crate) fn status_kib(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(self.proc("status")).expect("the server runs");
+        let status = std::fs::read_to_string(self.proc("status")).expect("the server is running");
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Its resident memory now, in KiB.
+    /// Its current resident memory, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         self.status_kib("VmRSS:")
     }
 
-    /// Its most resident memory since [`Self::forget_peak`], in KiB.
+    /// Its peak resident memory since [`Self::forget_peak`], in KiB.
     pub(crate) fn peak_kib(&self) -> u64 {
         self.status_kib("VmHWM:")
     }
 
-    /// Begins a new peak (proc_pid_clear_refs(5): 5 resets it).
+    /// Resets the peak (proc_pid_clear_refs(5): 5 resets it).
     pub(crate) fn forget_peak(&self) {
         std::fs::write(self.proc("clear_refs"), "5").unwrap();
     }
 
     /// The number of its open files and sockets.
     pub(crate) fn open_files(&self) -> usize {
-        std::fs::read_dir(self.proc("fd")).expect("the server runs").count()
+        std::fs::read_dir(self.proc("fd")).expect("the server is running").count()
     }
 
     /// The CPU time of all its threads since its start (proc_pid_stat(5): fields 14 and 15, in
     /// hundredths of a second).
     pub(crate) fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(self.proc("stat")).expect("the server runs");
+        let stat = std::fs::read_to_string(self.proc("stat")).expect("the server is running");
         // The name before them may contain anything.
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
     }
 
-    /// What it has on disk, its log included, in KiB.
+    /// Its disk usage, including the log, in KiB.
     pub(crate) fn disk_kib(&self) -> u64 {
         fn size(path: &Path) -> u64 {
             let Ok(entries) = std::fs::read_dir(path) else {
@@ -216,7 +216,7 @@ impl ServerProcess {
         size(self.folder.path()) / 1_024
     }
 
-    /// What it has logged.
+    /// Its log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("server.log")).unwrap()
     }

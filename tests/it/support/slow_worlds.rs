@@ -1,6 +1,5 @@
-//! A state server that takes its time, with the small one's rules: it pauses before and behind
-//! everything that it does, and counts these moments, so that a client can leave at each. Not for
-//! what it answers.
+//! A slow state server with the rules of the reference one: it pauses before and after each request
+//! and counts these moments, so that a client can leave at each. Not for its answers.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -15,9 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A running state server; ended when dropped.
+/// A running state server; stopped when dropped.
 pub(crate) struct SlowWorlds {
-    /// Where it is.
+    /// Its URL.
     pub(crate) url: String,
     storage: Arc<Storage>,
     moments: Arc<watch::Sender<usize>>,
@@ -31,14 +30,14 @@ pub(crate) enum AnswerStyle {
     Normal,
     /// Connections are dropped.
     Dropped,
-    /// Calls are done, and never answered.
+    /// Calls are executed but not answered.
     Silent,
-    /// Calls are told that their version is old.
+    /// Calls fail with an outdated version.
     Conflicts,
 }
 
 impl SlowWorlds {
-    /// One that pauses so long twice for each request.
+    /// Starts a state server that pauses for this time twice per request.
     pub(crate) async fn start(pause: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -63,17 +62,17 @@ impl SlowWorlds {
         Self { url, storage, moments, style, task }
     }
 
-    /// From the next request on they are answered so.
+    /// Sets the style of answers from the next request on.
     pub(crate) fn set(&self, style: AnswerStyle) {
         *self.style.lock().unwrap() = style;
     }
 
-    /// How many moments there were.
+    /// Number of moments so far.
     pub(crate) fn moments(&self) -> usize {
         *self.moments.borrow()
     }
 
-    /// Waits until there were so many.
+    /// Waits until this many moments have passed.
     pub(crate) async fn until(&self, moments: usize) {
         let mut told = self.moments.subscribe();
         told.wait_for(|now| *now >= moments).await.expect("the sender lives");
@@ -86,12 +85,12 @@ impl SlowWorlds {
         (number(&state["characters"][0]["hp"]), number(&state["version"]))
     }
 
-    /// Whether there is a world of this session.
+    /// Whether this session has a world.
     pub(crate) fn knows(&self, session: &str) -> bool {
         self.storage.state(session).is_ok()
     }
 
-    /// Puts somebody with 1,000 hit points into a session's world.
+    /// Adds a hero with 1,000 hit points to a session's world.
     pub(crate) fn put_hero(&self, session: &str) {
         let hero = json!({"name": "Hero", "id": "hero", "hp_max": 1_000});
         let hero = hero.as_object().unwrap();
@@ -105,7 +104,7 @@ impl Drop for SlowWorlds {
     }
 }
 
-/// Does what is asked, also where who asked has left.
+/// Serves a request, even if its client has left.
 async fn visit<F: Future<Output = ()>>(
     mut stream: TcpStream,
     storage: Arc<Storage>,

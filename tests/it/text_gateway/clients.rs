@@ -1,6 +1,6 @@
-//! Clients of the gateway in other languages, against the whole server: our own, written from the
-//! document's tables; those that the document prints, where it is at hand; and the flow of its
-//! client in C. Not for every row of the tables.
+//! Text clients in other languages, against the whole server: our own, written from the document's
+//! tables; those that the document prints, if it is available; and the message flow of its client
+//! in C. Not for every row of the tables.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::script::{output_of, program, vendors};
 use crate::support::app::TestServer;
 
 #[tokio::test]
-async fn a_client_in_python_finds_everything_as_in_the_tables() {
+async fn a_client_in_python_gets_what_the_tables_define() {
     let Some(peers) = Peers::with("ws") else { return };
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
@@ -24,7 +24,7 @@ async fn a_client_in_python_finds_everything_as_in_the_tables() {
     let url = server.gateway_url();
     let said = output_of(python, &[&program("client.py"), &url]).await;
     assert!(said.starts_with("answered: "), "{said}");
-    // The session that was resumed knew what had been said in it.
+    // The prompt of the resumed session contains its earlier messages.
     let asked = vendors.llm.seen().texts.pop().unwrap();
     assert!(asked.contains("我叫小明") && asked.contains("我叫什么名字？"), "{asked}");
     server.stop().await;
@@ -42,8 +42,8 @@ async fn a_client_in_javascript_streams_and_cancels() {
     server.stop().await;
 }
 
-/// The code that the document prints below this heading, in a file of this name; none, with the
-/// reason printed, where the document is not at hand.
+/// Extracts the code below this heading of the document into a file of this name. Prints the reason
+/// and returns `None` if the document is not available.
 fn documented(heading: &str, language: &str, name: &str) -> Option<(tempfile::TempDir, PathBuf)> {
     let document =
         hearken_test_support::repository().join("../shared/seeds/llm-gateway-websocket-api.md");
@@ -51,8 +51,8 @@ fn documented(heading: &str, language: &str, name: &str) -> Option<(tempfile::Te
         eprintln!("skipped: the gateway's document is not at {}", document.display());
         return None;
     };
-    let (_, chapter) = text.split_once(heading).expect("the chapter is there");
-    let (_, code) = chapter.split_once(&format!("```{language}\n")).expect("it has code");
+    let (_, chapter) = text.split_once(heading).expect("the document has the chapter");
+    let (_, code) = chapter.split_once(&format!("```{language}\n")).expect("the chapter has code");
     let (code, _) = code.split_once("```").expect("the code ends");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(name);
@@ -60,7 +60,7 @@ fn documented(heading: &str, language: &str, name: &str) -> Option<(tempfile::Te
     Some((folder, file))
 }
 
-/// What both of the document's clients do: two tools, two questions, both answered.
+/// The output of both clients of the document: two tools, and two questions with answers.
 fn assert_documented(said: &str) {
     let answers: Vec<&str> = said.lines().filter_map(|l| l.strip_prefix("Response: ")).collect();
     assert_eq!(answers.len(), 2, "{said}");
@@ -98,7 +98,7 @@ async fn the_documents_client_in_javascript_runs_unmodified() {
     server.stop().await;
 }
 
-/// The strings that a client in C reads without looking, by type of message.
+/// The string fields that the client in C reads without a check, by type of message.
 fn read_blindly(kind: &str) -> &'static [&'static str] {
     match kind {
         "status" => &["/status"],
@@ -110,10 +110,10 @@ fn read_blindly(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// `c_client.jsonl`: after each message that the client takes, what it sends: whitespace as its
-/// library prints it, and a question after every message, so that requests overlap.
+/// Plays `c_client.jsonl`: what the client sends after each received message, with the whitespace
+/// of its library. A question follows every message, so that requests overlap.
 #[tokio::test]
-async fn the_flow_of_the_client_in_c_is_served() {
+async fn the_message_flow_of_the_client_in_c_works() {
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let (mut socket, _) = connect_async(server.gateway_url()).await.unwrap();
@@ -138,7 +138,7 @@ async fn the_flow_of_the_client_in_c_is_served() {
             assert!(message.pointer(field).is_some_and(Value::is_string), "{field} in {message}");
         }
         if let Some(id) = message["data"]["session_id"].as_str() {
-            assert!(id.len() < 64, "it fits into 64 bytes with its end: {id}");
+            assert!(id.len() < 64, "it fits into 64 bytes with its terminator: {id}");
             id.clone_into(&mut session_id);
         }
         if let Some(id) = message["call_id"].as_str() {

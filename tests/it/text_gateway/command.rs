@@ -1,4 +1,4 @@
-//! `hearken text-client`, as a person types it.
+//! `hearken text-client` as a command line.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use super::script::vendors;
 use crate::support::app::TestServer;
 use crate::support::command::hearken;
 
-/// Runs `hearken text-client`; its exit code, and what it printed.
+/// Runs `hearken text-client`; returns its exit code and output.
 async fn chat(args: &[&str]) -> (Option<i32>, String, String) {
     hearken(Path::new("unused"), &[&["text-client"], args].concat()).await
 }
@@ -29,7 +29,7 @@ async fn old_names_of_commands_work_and_warn() {
         ("state-server", "hearken-dev state-server"),
     ] {
         let warning = format!("`hearken {old}` is now `{new}`");
-        // None can be reached or read, so all end at once, and where there is no hearken-dev, too.
+        // All of these fail at once, even without `hearken-dev`, as nothing can be reached or read.
         let nowhere = match old {
             "chat" => "ws://127.0.0.1:1",
             "persons" => "--url=http://127.0.0.1:1",
@@ -44,7 +44,7 @@ async fn old_names_of_commands_work_and_warn() {
 }
 
 #[tokio::test]
-async fn messages_given_are_answered_with_tools() {
+async fn messages_on_the_command_line_are_answered_with_tools() {
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let url = server.gateway_url();
@@ -58,7 +58,7 @@ async fn messages_given_are_answered_with_tools() {
         let called = "[set_volume({\"volume\":50}) here: {\"status\":\"set\",\"volume\":50}]";
         assert!(err.contains("tools: get_battery, set_volume") && err.contains(called), "{err}");
     }
-    // Frames as they are.
+    // Frames are printed verbatim.
     let (code, frames, _) = chat(&[&url, "--json", "-m", "你好"]).await;
     assert_eq!(code, Some(0));
     let frames: Vec<Value> = frames.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -72,7 +72,7 @@ async fn messages_given_are_answered_with_tools() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_with_its_remedy() {
+async fn errors_name_their_remedy() {
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let url = server.gateway_url();
@@ -105,7 +105,7 @@ async fn what_goes_wrong_is_told_with_its_remedy() {
     server.stop().await;
 }
 
-/// `hearken text-client`, held by its pipes.
+/// `hearken text-client` with piped input and output.
 fn held(url: &str) -> tokio::process::Child {
     Command::new(env!("CARGO_BIN_EXE_hearken"))
         .args(["text-client", url])
@@ -118,7 +118,7 @@ fn held(url: &str) -> tokio::process::Child {
 }
 
 #[tokio::test]
-async fn sessions_are_left_and_resumed_by_orders() {
+async fn sessions_are_left_and_resumed_by_slash_commands() {
     let vendors = vendors().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let mut child = held(&server.gateway_url());
@@ -148,14 +148,14 @@ async fn sessions_are_left_and_resumed_by_orders() {
     server.stop().await;
 }
 
-/// Presses Ctrl-C.
+/// Sends Ctrl-C.
 fn interrupt(child: &tokio::process::Child) {
     let id = rustix::process::Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
 }
 
 #[tokio::test]
-async fn an_answer_is_cancelled_and_then_the_chat_is_left() {
+async fn the_first_ctrl_c_cancels_the_answer_and_the_second_ends_the_program() {
     let vendors = vendors().await;
     vendors.llm.set(Behaviour::Slow);
     let server = TestServer::start(&vendors, |_| {}).await;
@@ -165,14 +165,14 @@ async fn an_answer_is_cancelled_and_then_the_chat_is_left() {
     let mut answers = BufReader::new(child.stdout.take().unwrap());
     assert!(notes.next_line().await.unwrap().unwrap().starts_with("session "));
     input.write_all("讲一个很长的故事\n".as_bytes()).await.unwrap();
-    // The answer has begun.
+    // The answer has started.
     assert!(!answers.fill_buf().await.unwrap().is_empty());
     interrupt(&child);
     assert_eq!(notes.next_line().await.unwrap().unwrap(), "cancelled");
     let mut begun = String::new();
     answers.read_line(&mut begun).await.unwrap();
     assert!(begun.starts_with("从前") && begun.chars().count() < 200, "{begun}");
-    // The conversation goes on.
+    // The conversation continues.
     input.write_all("你好\n".as_bytes()).await.unwrap();
     let mut answer = String::new();
     answers.read_line(&mut answer).await.unwrap();

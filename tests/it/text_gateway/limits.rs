@@ -1,4 +1,4 @@
-//! Chapters 8 and 12: limits, and the settings that move them.
+//! Chapters 8 and 12: limits, and the settings for them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use super::{TextClient, answering, echo, echoing};
 use crate::support::app::TestServer;
 
-/// Every variable of chapter 8, a value, and the key with the value that it sets.
+/// Every variable of chapter 8 with a value, and the key and value that it sets.
 const VARIABLES: [(&str, &str, &str, &str); 22] = [
     ("CLOUD_HOST", "127.0.0.1", "server.host", "127.0.0.1"),
     ("CLOUD_PORT", "9500", "server.port", "9500"),
@@ -37,7 +37,7 @@ const VARIABLES: [(&str, &str, &str, &str); 22] = [
     ("CLIENT_TOOL_RESULT_QUEUE_SIZE", "11", "gateway.client_tool_result_queue_size", "11"),
 ];
 
-/// A key of a configuration, as text.
+/// The value of a configuration key, as text.
 fn shown(config: &Config, key: &str) -> String {
     let table = toml::Value::try_from(config).unwrap();
     match key.split('.').fold(&table, |table, part| &table[part]) {
@@ -82,7 +82,7 @@ fn every_variable_of_the_document_sets_its_key() {
 }
 
 #[actix_web::test]
-async fn one_connection_too_many_is_closed_with_1013() {
+async fn a_connection_beyond_the_limit_is_closed_with_1013() {
     let vendors = answering(echo).await;
     let server = TestServer::start(&vendors, |config| config.gateway.max_connections = 2).await;
     let mut first = TextClient::connect(&server).await;
@@ -92,7 +92,7 @@ async fn one_connection_too_many_is_closed_with_1013() {
     assert_eq!(third.frame().await, Err(Some(1013)));
     assert_eq!(first.answer("hi").await, "You said hi");
     drop(second);
-    eventually("a place is free again", async || {
+    eventually("a slot is free again", async || {
         let (socket, _) = connect_async(server.gateway_url()).await.unwrap();
         let mut client = TextClient { socket, session: String::new() };
         client.frame().await.ok().filter(|m| m["status"] == "connected").map(|_| ())
@@ -102,7 +102,7 @@ async fn one_connection_too_many_is_closed_with_1013() {
 }
 
 #[actix_web::test]
-async fn messages_of_a_mebibyte_are_read_and_larger_ones_close() {
+async fn messages_above_one_mebibyte_close_the_connection() {
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     let text = "x".repeat((1 << 20) - 100);
@@ -114,7 +114,7 @@ async fn messages_of_a_mebibyte_are_read_and_larger_ones_close() {
 }
 
 #[actix_web::test]
-async fn where_a_token_is_set_it_must_be_shown() {
+async fn a_configured_token_is_required() {
     let vendors = answering(echo).await;
     let token = "the token of text clients";
     let server = TestServer::start(&vendors, |config| {
@@ -132,7 +132,7 @@ async fn where_a_token_is_set_it_must_be_shown() {
 }
 
 #[actix_web::test]
-async fn the_page_is_served_and_a_browser_finds_it() {
+async fn the_test_page_is_served_to_browsers() {
     let (_vendors, server) = echoing().await;
     let page = reqwest::get(server.http_url("/")).await.unwrap();
     assert_eq!(page.url().path(), "/console/");
@@ -152,7 +152,7 @@ async fn the_page_is_served_and_a_browser_finds_it() {
 }
 
 #[actix_web::test]
-async fn a_gateway_that_is_off_is_not_there() {
+async fn a_disabled_gateway_gives_404() {
     let vendors = answering(echo).await;
     let server = TestServer::start(&vendors, |config| config.gateway.enabled = false).await;
     assert!(connect_async(server.gateway_url()).await.is_err());

@@ -1,4 +1,4 @@
-//! A hundred clients at once, some of which misbehave. Not for how fast anybody is answered.
+//! A hundred concurrent clients, some of which misbehave. Not for response times.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
@@ -9,18 +9,18 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{TextClient, echoing};
 
-/// Clients that behave; with those that do not, the server is full.
+/// Number of well-behaved clients; with the others, the server is full.
 const GOOD: usize = 96;
-/// Questions of each.
+/// Number of questions of each.
 const QUESTIONS: usize = 5;
 
-/// Asks without pause, and reads nothing.
+/// Sends questions without pause and reads nothing.
 async fn slow_reader(mut client: TextClient) {
     let question = json!({"type": "text_input", "text": "x".repeat(10_000)}).to_string();
     while client.socket.send(Message::text(question.clone())).await.is_ok() {}
 }
 
-/// Sends nonsense as fast as it is read, and reads the errors.
+/// Sends invalid messages as fast as the server reads them, and reads the errors.
 async fn flood(client: TextClient) {
     let (mut write, mut read) = client.socket.split();
     let writing = async { while write.send(Message::text("{")).await.is_ok() {} };
@@ -28,7 +28,7 @@ async fn flood(client: TextClient) {
     tokio::join!(writing, reading);
 }
 
-/// Begins a frame, and never ends it.
+/// Starts a frame and never completes it.
 async fn half_open(server: std::net::SocketAddr) {
     let mut stream = TcpStream::connect(server).await.unwrap();
     let request = format!(
@@ -40,7 +40,7 @@ async fn half_open(server: std::net::SocketAddr) {
     std::future::pending::<()>().await;
 }
 
-/// Sends bytes that are no handshake, again and again.
+/// Repeatedly sends bytes that are no handshake.
 async fn garbage(server: std::net::SocketAddr) {
     loop {
         let Ok(mut stream) = TcpStream::connect(server).await else { return };
@@ -53,7 +53,7 @@ async fn garbage(server: std::net::SocketAddr) {
 }
 
 #[actix_web::test]
-async fn a_hundred_are_answered_though_some_misbehave() {
+async fn well_behaved_clients_are_answered_while_others_misbehave() {
     let (_vendors, server) = echoing().await;
     let mut bad = JoinSet::new();
     bad.spawn(slow_reader(TextClient::connect(&server).await));

@@ -1,4 +1,4 @@
-//! Chapters 3 to 5 and 11: what each message of a client is answered with.
+//! Chapters 3 to 5 and 11: the replies to each message of a client.
 
 use futures_util::SinkExt as _;
 use hearken_test_support::vendors::Behaviour;
@@ -37,7 +37,7 @@ async fn a_question_is_answered_with_every_field_of_the_document() {
     server.stop().await;
 }
 
-/// What is wrong with a message, its code, and what its error says.
+/// Invalid messages, each with the code and a part of its error.
 const WRONG: [(&str, &str, &str); 14] = [
     ("{", "INVALID_MESSAGE", "not JSON"),
     ("[1]", "INVALID_MESSAGE", "must be a JSON object, not an array"),
@@ -60,7 +60,7 @@ const WRONG: [(&str, &str, &str); 14] = [
 ];
 
 #[actix_web::test]
-async fn what_is_wrong_is_told_and_never_ends_the_connection() {
+async fn invalid_messages_get_an_error_and_keep_the_connection_open() {
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     for (message, code, says) in WRONG {
@@ -77,7 +77,7 @@ async fn what_is_wrong_is_told_and_never_ends_the_connection() {
 }
 
 #[actix_web::test]
-async fn what_the_model_cannot_do_is_told_by_its_code() {
+async fn model_failures_have_their_error_codes() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         config.llm.timeout_ms = 2_000;
@@ -106,7 +106,7 @@ async fn what_the_model_cannot_do_is_told_by_its_code() {
 }
 
 #[actix_web::test]
-async fn what_is_configured_reaches_the_model_and_is_not_answered() {
+async fn configured_values_reach_the_model_and_get_no_reply() {
     let (vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     let mut other = TextClient::connect(&server).await;
@@ -132,7 +132,7 @@ async fn what_is_configured_reaches_the_model_and_is_not_answered() {
 }
 
 #[actix_web::test]
-async fn the_model_is_told_how_to_behave_and_the_time() {
+async fn prompts_contain_the_instructions_and_the_time() {
     let (vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     client.answer("one").await;
@@ -154,7 +154,7 @@ async fn the_model_is_told_how_to_behave_and_the_time() {
 }
 
 #[actix_web::test]
-async fn answers_are_plain_words() {
+async fn answers_are_plain_text() {
     let vendors =
         answering(|_| "# 好的😊\n\n**重点**：今天★*晴*，25°C，[详情](https://a.b/c)".into());
     let vendors = vendors.await;
@@ -165,7 +165,7 @@ async fn answers_are_plain_words() {
 }
 
 #[actix_web::test]
-async fn who_streams_gets_pieces_that_make_the_answer_and_may_cancel() {
+async fn streamed_pieces_add_up_to_the_answer_and_can_be_cancelled() {
     let vendors = answering(|asked| match asked {
         b"long" => "**word** by word, ".repeat(2_000),
         _ => "**One** and *two*, 三😀。".into(),

@@ -1,5 +1,5 @@
-//! The LLM gateway over real sockets: what text clients are told, row by row of its document, and
-//! what programs of others find there. Not for what the actor does in virtual time.
+//! The text gateway over real sockets: the messages that text clients receive, row by row of its
+//! document, and third-party clients. The actor is tested in virtual time in its crate.
 
 mod clients;
 mod command;
@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::app::{TestServer, Vendors};
 
-/// Longest wait for a message that is sure to come.
+/// Timeout for messages that must arrive.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A text client.
@@ -32,7 +32,7 @@ struct TextClient {
 }
 
 impl TextClient {
-    /// One that has been told its session.
+    /// Connects and reads the message with the session id.
     async fn connect(server: &TestServer) -> Self {
         let (socket, _) = connect_async(server.gateway_url()).await.unwrap();
         let mut client = Self { socket, session: String::new() };
@@ -53,16 +53,16 @@ impl TextClient {
         self.socket.send(Message::text(text.into())).await.unwrap();
     }
 
-    /// The next message, or how the connection ended.
+    /// The next message, or the close code of the connection.
     async fn frame(&mut self) -> Result<Value, Option<u16>> {
         frame(&mut self.socket, SOON).await
     }
 
     async fn next(&mut self) -> Value {
-        self.frame().await.expect("the connection lives")
+        self.frame().await.expect("the connection is open")
     }
 
-    /// Says this and gives every message up to the one that ends the request.
+    /// Sends a text; returns all messages up to the last one of the request.
     async fn ask(&mut self, text: &str) -> Vec<Value> {
         self.send(json!({"type": "text_input", "text": text})).await;
         self.until_done().await
@@ -79,7 +79,7 @@ impl TextClient {
         }
     }
 
-    /// Says this and gives the answer's words.
+    /// Sends a text; returns the text of the answer.
     async fn answer(&mut self, text: &str) -> String {
         let mut messages = self.ask(text).await;
         let last = messages.pop().unwrap();
@@ -87,13 +87,13 @@ impl TextClient {
         last["content"].as_str().unwrap().to_owned()
     }
 
-    /// Nothing was said meanwhile, and the connection lives.
+    /// Checks that no message is pending and the connection is open.
     async fn is_quiet(&mut self) {
         self.send(json!({"type": "ping"})).await;
         assert_eq!(self.next().await["type"], "pong");
     }
 
-    /// Registers tools of these names, without parameters.
+    /// Registers tools with these names and without parameters.
     async fn register(&mut self, names: &[&str]) {
         let tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
         self.send(json!({"type": "register_tools", "tools": tools})).await;
@@ -109,12 +109,12 @@ fn tool(name: &str) -> Value {
     json!({"name": name, "description": "Does it.", "parameters": {"type": "object", "properties": {}}})
 }
 
-/// `type`, or of a status its name.
+/// The `type` of each message; for a status, its name.
 fn kinds(messages: &[Value]) -> Vec<&str> {
     messages.iter().map(|m| m["status"].as_str().or(m["type"].as_str()).unwrap()).collect()
 }
 
-/// Vendors whose model answers what `reply` makes of the last message.
+/// Vendors whose model answers with `reply` of the last message.
 async fn answering(reply: fn(&[u8]) -> String) -> Vendors {
     Vendors::of(
         ListenAiAsr::start(Behaviour::Normal, "").await,
@@ -123,7 +123,7 @@ async fn answering(reply: fn(&[u8]) -> String) -> Vendors {
     )
 }
 
-/// Says back what it was told last; nothing where a tool failed.
+/// Echoes the last message; empty after a failed tool.
 fn echo(asked: &[u8]) -> String {
     let asked = String::from_utf8_lossy(asked);
     if asked.starts_with("call ") || asked.starts_with("error: ") {
@@ -132,14 +132,14 @@ fn echo(asked: &[u8]) -> String {
     format!("You said {asked}")
 }
 
-/// A server whose model says back what it is told.
+/// A server whose model echoes messages.
 async fn echoing() -> (Vendors, TestServer) {
     let vendors = answering(echo).await;
     let server = TestServer::start(&vendors, |_| {}).await;
     (vendors, server)
 }
 
-/// The bodies that the model was asked with, in order.
+/// The bodies of the requests to the model, in order.
 fn asked(vendors: &Vendors) -> Vec<Value> {
     let seen = vendors.llm.seen().texts;
     seen.iter().filter_map(|text| serde_json::from_str(text).ok()).collect()

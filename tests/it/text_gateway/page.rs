@@ -1,4 +1,4 @@
-//! The gateway's test page in a real Chromium, which `clients/page.mjs` drives. Not for the wire.
+//! The gateway's test page in a real Chromium, driven by `clients/page.mjs`. Not for the protocol.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const CHROMIUM: &str = "/usr/bin/chromium-headless-shell";
 const STEPS: usize = 10;
 
 #[tokio::test]
-async fn a_person_tries_the_gateway_in_a_browser() {
+async fn the_test_page_works_in_a_browser() {
     let Some(peers) = Peers::with("playwright-core") else { return };
     if !Path::new(CHROMIUM).exists() {
         eprintln!("skipped: no {CHROMIUM}, run scripts/peers");
@@ -23,7 +23,7 @@ async fn a_person_tries_the_gateway_in_a_browser() {
     vendors.llm.set(Behaviour::Slow);
     let server = TestServer::start(&vendors, |config| {
         config.gateway.client_tool_timeout = Duration::from_secs(2);
-        // The origin of a page opened from disk is `null`, as that of any sandboxed page.
+        // The origin of a page from disk is `null`, as that of any sandboxed page.
         config.http.cors_origins = vec!["*".into()];
     })
     .await;

@@ -1,5 +1,5 @@
-//! What the language model says to the gateway's clients, and how their programs are run. Not for
-//! assertions of what they find.
+//! The replies of the language model to the gateway's clients, and how client programs are run. Not
+//! for assertions.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -10,13 +10,12 @@ use tokio::process::Command;
 
 use crate::support::app::Vendors;
 
-/// Longest run of a program: interpreters start slowly on a busy machine.
+/// Time limit of a program: interpreters start slowly on a busy machine.
 const RUNS_WITHIN: Duration = Duration::from_secs(100);
-/// Most characters that are said back.
+/// Maximum number of echoed characters.
 const ECHO_CHARS: usize = 60;
 
-/// Vendors whose model calls the clients' tools where it is asked for what they do, and says back
-/// everything else.
+/// Vendors whose model calls the clients' tools for the matching requests and echoes other messages.
 pub(super) async fn vendors() -> Vendors {
     super::answering(said).await
 }
@@ -41,7 +40,7 @@ pub(super) fn program(name: &str) -> PathBuf {
     hearken_test_support::repository().join("tests/it/text_gateway/clients").join(name)
 }
 
-/// What a program prints; panics with everything that it said where it fails.
+/// Runs a program and returns its output; panics with the output if it fails.
 pub(super) async fn output_of(
     interpreter: impl AsRef<OsStr>,
     arguments: &[&dyn AsRef<OsStr>],

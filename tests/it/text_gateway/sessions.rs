@@ -1,4 +1,4 @@
-//! Chapter 6: what is remembered, by whom, and for how long.
+//! Chapter 6: memory of sessions, its owners and its duration.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn resume(client: &mut TextClient, session: &str) -> serde_json::Value {
 }
 
 #[actix_web::test]
-async fn what_was_said_is_told_to_the_model_only_where_wanted() {
+async fn earlier_messages_are_in_prompts_only_if_context_is_enabled() {
     let (vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     client.answer("one").await;
@@ -41,7 +41,7 @@ async fn what_was_said_is_told_to_the_model_only_where_wanted() {
 }
 
 #[actix_web::test]
-async fn a_session_is_gone_on_with_after_a_restart() {
+async fn a_session_can_be_resumed_after_a_restart() {
     let vendors = answering(echo).await;
     let mut config = vendors.config();
     config.gateway.session_idle = Duration::from_secs(60);
@@ -64,7 +64,7 @@ async fn a_session_is_gone_on_with_after_a_restart() {
     let told = bodies[bodies.len() - 1]["messages"].to_string();
     assert!(told.contains("my name is Ann") && told.contains("it rains"), "{told}");
     assert!(told.contains("Be brief."), "{told}");
-    // By its id in a request too.
+    // A request may also name the session by its id.
     let mut other = with_context(&server).await;
     other.send(json!({"type": "text_input", "text": "hi", "session_id": session})).await;
     assert_eq!(other.until_done().await.len(), 2);
@@ -103,7 +103,7 @@ async fn a_language_and_a_role_last_for_the_session() {
 }
 
 #[actix_web::test]
-async fn a_session_that_ended_is_not_gone_on_with() {
+async fn an_ended_session_cannot_be_resumed() {
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     client.answer("hi").await;
@@ -117,7 +117,7 @@ async fn a_session_that_ended_is_not_gone_on_with() {
     let next = told["data"]["session_id"].as_str().unwrap().to_owned();
     assert_ne!(next, ended);
     assert_eq!(resume(&mut client, &ended).await["code"], "SESSION_ERROR");
-    // A request by name is refused; one without goes on in the new one.
+    // A request with the id of the ended session is refused; one without an id uses the new session.
     client.send(json!({"type": "text_input", "text": "hi", "session_id": ended})).await;
     assert_eq!(client.next().await["code"], "SESSION_ERROR");
     client.send(json!({"type": "text_input", "text": "hi", "session_id": next})).await;
@@ -170,7 +170,7 @@ async fn overlapping_requests_are_answered_in_order_and_the_twelfth_is_refused()
 }
 
 #[actix_web::test]
-async fn a_store_that_cannot_be_read_is_our_mistake_and_not_the_clients() {
+async fn an_unreadable_store_gives_internal_error() {
     let vendors = answering(echo).await;
     let mut config = vendors.config();
     std::fs::create_dir_all(&config.server.data_dir).unwrap();

@@ -1,4 +1,4 @@
-//! Chapter 7 and 11.5: tools that clients register, tools of the server, and how calls end.
+//! Chapters 7 and 11.5: tools that clients register, tools of the server, and the results of calls.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::{TextClient, asked, echoing, kinds, tool};
 use crate::support::app::TestServer;
 
-/// What the model was told of the calls in its last question.
+/// The results of calls in a request to the model.
 fn results(body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap();
     let tools = messages.iter().filter(|m| m["role"] == "tool");
@@ -19,7 +19,7 @@ fn results(body: &Value) -> Vec<String> {
 }
 
 #[actix_web::test]
-async fn a_clients_tool_is_called_back_and_its_result_answered() {
+async fn a_clients_tool_is_called_and_its_result_reaches_the_model() {
     let (vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     client.register(&["device.light.turn_on"]).await;
@@ -42,7 +42,7 @@ async fn a_clients_tool_is_called_back_and_its_result_answered() {
         (&call["tool_name"], &call["success"], &call["source"]),
         (&json!("device.light.turn_on"), &json!(true), &json!("client"))
     );
-    // Once is enough.
+    // A second result for the same call is refused.
     client.send(result).await;
     let told = client.next().await;
     assert_eq!((&told["code"], &told["type"]), (&json!("INVALID_MESSAGE"), &json!("error")));
@@ -52,7 +52,7 @@ async fn a_clients_tool_is_called_back_and_its_result_answered() {
 }
 
 #[actix_web::test]
-async fn numbers_pass_between_a_client_and_the_model_as_they_were_written() {
+async fn numbers_pass_between_a_client_and_the_model_unchanged() {
     let (vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     client.register(&["sum"]).await;
@@ -75,7 +75,7 @@ async fn numbers_pass_between_a_client_and_the_model_as_they_were_written() {
 }
 
 #[actix_web::test]
-async fn only_the_connection_that_was_asked_may_answer() {
+async fn only_the_called_connection_may_send_the_result() {
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     let mut other = TextClient::connect(&server).await;
@@ -94,7 +94,7 @@ async fn only_the_connection_that_was_asked_may_answer() {
 }
 
 #[actix_web::test]
-async fn what_cannot_be_registered_is_refused_tool_by_tool() {
+async fn invalid_tools_are_refused_one_by_one() {
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     let tools = json!([
@@ -128,7 +128,7 @@ async fn what_cannot_be_registered_is_refused_tool_by_tool() {
     client.send(json!({"type": "register_tools", "tools": [odd]})).await;
     let told = client.next().await;
     assert!(told["details"].as_str().unwrap().contains("INVALID_TOOL_PARAMETERS"), "{told}");
-    // 31 more make 32; one more is too many.
+    // Of these 32, 31 complete the limit of 32, and the last one exceeds it.
     let many: Vec<Value> = (0..32).map(|n| tool(&format!("t{n}"))).collect();
     client.send(json!({"type": "register_tools", "tools": many})).await;
     let told = client.next().await;
@@ -140,7 +140,7 @@ async fn what_cannot_be_registered_is_refused_tool_by_tool() {
 }
 
 #[actix_web::test]
-async fn a_failed_tool_goes_to_the_model_and_shows_in_the_answer() {
+async fn a_tool_failure_reaches_the_model_and_is_listed_in_the_answer() {
     let vendors = super::answering(|asked| {
         let asked = String::from_utf8_lossy(asked);
         asked.strip_prefix("error: ").map_or(String::new(), |why| format!("Sorry: {why}"))
@@ -162,7 +162,7 @@ async fn a_failed_tool_goes_to_the_model_and_shows_in_the_answer() {
 }
 
 #[actix_web::test]
-async fn a_request_without_words_after_a_failed_tool_ends_with_its_code() {
+async fn an_empty_answer_after_a_failed_tool_gives_the_code_of_the_failure() {
     let (vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     let strict = json!({"name": "dim", "description": "d", "parameters":
@@ -191,7 +191,7 @@ async fn a_request_without_words_after_a_failed_tool_ends_with_its_code() {
 }
 
 #[actix_web::test]
-async fn a_result_that_does_not_come_ends_the_request_and_is_refused_later() {
+async fn a_missing_tool_result_times_out_and_is_refused_later() {
     let vendors = super::answering(super::echo).await;
     let server = TestServer::start(&vendors, |config| {
         config.gateway.client_tool_timeout = Duration::from_millis(150)
@@ -212,7 +212,7 @@ async fn a_result_that_does_not_come_ends_the_request_and_is_refused_later() {
 }
 
 #[actix_web::test]
-async fn tools_of_the_server_are_called_first_and_each_call_is_told() {
+async fn server_tools_are_called_first_and_each_call_is_reported() {
     let vendors = super::answering(super::echo).await;
     let server = TestServer::start(&vendors, |config| {
         config.tools.builtin.enabled = vec!["get_current_time".into()];
@@ -249,7 +249,7 @@ async fn tools_of_the_server_are_called_first_and_each_call_is_told() {
         .map(|c| c["tool_name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["get_current_time", "set_volume", "set_light"]);
-    // The model is told in the order of its calls.
+    // The results are in the order of the calls.
     let told = results(&asked(&vendors)[1]);
     assert_eq!((&*told[0], &*told[2]), (r#"{"of":"set_volume"}"#, r#"{"of":"set_light"}"#));
     assert!(told[1].contains("Asia/Shanghai"), "{told:?}");
@@ -273,7 +273,7 @@ async fn tools_can_be_switched_off() {
     server.stop().await;
 }
 
-/// A tool whose schema refers to the next part twice, from the whole on: 2^29 steps for a check.
+/// A tool whose schema has 29 levels that each refer to the next one twice: 2^29 steps for a validation.
 fn doubling() -> Value {
     let next =
         |n: usize| json!([{"$ref": format!("#/$defs/d{n}")}, {"$ref": format!("#/$defs/d{n}")}]);
@@ -285,7 +285,7 @@ fn doubling() -> Value {
     tool
 }
 
-/// A tool whose patterns all have to be compiled until the last one shows that the schema is none.
+/// A tool whose patterns must all be compiled before the last one proves invalid.
 fn costly(n: usize) -> Value {
     let pattern =
         |p: usize| (format!("p{p:02}"), json!({"pattern": format!("^[a-z{p}]{{1,300}}$")}));
@@ -297,7 +297,7 @@ fn costly(n: usize) -> Value {
 }
 
 #[actix_web::test]
-async fn schemas_that_take_too_long_are_refused_with_a_reason_and_the_socket_goes_on() {
+async fn expensive_schemas_are_refused_and_the_connection_stays_open() {
     const COSTLY: usize = 100;
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
@@ -306,7 +306,7 @@ async fn schemas_that_take_too_long_are_refused_with_a_reason_and_the_socket_goe
     assert_eq!(told["code"], "TOOL_REGISTRATION_FAILED");
     let why = "`parameters` is too complex: even empty arguments take too long to check";
     assert!(told["details"].as_str().unwrap().contains(why), "{told}");
-    // All of these would take minutes.
+    // Validation of all of these would take minutes.
     let mut tools = vec![tool("good")];
     tools.extend((0..COSTLY).map(costly));
     client.send(json!({"type": "register_tools", "tools": tools})).await;
@@ -319,9 +319,9 @@ async fn schemas_that_take_too_long_are_refused_with_a_reason_and_the_socket_goe
     server.stop().await;
 }
 
-/// The work on schemas of all clients is done one after the other: here the test does some.
+/// Schema work of all clients runs in sequence on one thread, which the test occupies here.
 #[actix_web::test]
-async fn a_registration_that_waits_holds_up_nobody_else() {
+async fn a_waiting_registration_does_not_delay_other_clients() {
     let (_vendors, server) = echoing().await;
     let mut client = TextClient::connect(&server).await;
     let mut other = TextClient::connect(&server).await;
@@ -329,7 +329,7 @@ async fn a_registration_that_waits_holds_up_nobody_else() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let working = tokio::spawn(off_worker("another", move |_| {
         begun.send(()).unwrap();
-        // Ends when it is told to.
+        // Ends at the signal of the test.
         ended.recv().ok();
     }));
     begins.await.unwrap();
@@ -338,7 +338,7 @@ async fn a_registration_that_waits_holds_up_nobody_else() {
         other.is_quiet().await;
     }
     assert_eq!(other.answer("well").await, "You said well");
-    assert!(client.next().now_or_never().is_none(), "it waits for the work of others");
+    assert!(client.next().now_or_never().is_none(), "it waits for the work of other clients");
     end.send(()).unwrap();
     working.await.unwrap().unwrap();
     assert_eq!(client.next().await["count"], 1);

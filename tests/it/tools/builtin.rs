@@ -1,5 +1,5 @@
-//! The built-in tools of a whole server, listed and called by hand over its REST API. Not for what
-//! each answers, which is in `crates/tool-sources/tests`.
+//! The built-in tools of a whole server, listed and called over its REST API. Their results are
+//! tested in `crates/tool-sources/tests`.
 
 use hearken_test_support::vendors::{read_request, respond};
 use hearken_tool_sources::BuiltinSettings;
@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 use super::{called, listed};
 use crate::support::app::{TestServer, Vendors};
 
-/// A service that finds every address in Shanghai, as ip-api.com answers; ends with the test.
+/// A location service that places every address in Shanghai, in the format of ip-api.com; stops
+/// with the test.
 async fn location_service() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/json/", listener.local_addr().unwrap());
@@ -28,7 +29,7 @@ async fn location_service() -> String {
 }
 
 #[tokio::test]
-async fn a_server_shows_them_and_calls_one_by_hand() {
+async fn built_in_tools_are_listed_and_called_over_rest() {
     let vendors = Vendors::start().await;
     let location_url = location_service().await;
     let settings = BuiltinSettings { location_url, timeout_ms: 5_000, ..Default::default() };

@@ -1,5 +1,5 @@
-//! Two external servers and two tool clients for one agent, all of them programs of others, of
-//! which some die while they are used.
+//! Two external servers and two tool clients for one agent, all of them third-party programs, some
+//! of which die while they are in use.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use super::{called, endpoint_url, known, listed, token};
 use crate::support::app::{TestServer, Vendors};
 
-/// Longest wait for the peers, which start interpreters, and dial again after 1 s or 2.
+/// Timeout for peers, which start interpreters and redial after 1 s or 2.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// The bridge of PyPI's `xiaozhi-mcp` before a reference server.
+/// The bridge of PyPI's `xiaozhi-mcp` to a reference server.
 struct Bridge {
     process: Option<std::process::Child>,
     folder: TempDir,
@@ -64,7 +64,7 @@ impl Drop for Bridge {
     }
 }
 
-/// Waits until so many sources are ready.
+/// Waits until this many sources are ready.
 pub(super) async fn ready(server: &TestServer, count: usize) -> Vec<Value> {
     let mut ticks = tokio::time::interval(Duration::from_millis(50));
     let waiting = async {
@@ -85,7 +85,7 @@ async fn sum(server: &TestServer, source: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn check_24_two_servers_and_two_tool_clients_serve_one_agent_and_come_back() {
+async fn check_24_two_servers_and_two_tool_clients_serve_one_agent_and_recover() {
     let Some(peers) = Peers::installed() else { return };
     let mut remote = Listening::start(peers.everything("streamableHttp"), free_port());
     let vendors = Vendors::start().await;
@@ -97,7 +97,7 @@ async fn check_24_two_servers_and_two_tool_clients_serve_one_agent_and_come_back
     })
     .await;
     let _first = Bridge::start(&peers, &server);
-    // So that it is known which of the two has the number.
+    // The first one must be ready, so that the second gets the numbered name.
     ready(&server, 3).await;
     let mut second = Bridge::start(&peers, &server);
     let all = ready(&server, 4).await;
@@ -109,7 +109,7 @@ async fn check_24_two_servers_and_two_tool_clients_serve_one_agent_and_come_back
         assert!(status == 200 && told.contains("42"), "{name}: {status} {told}");
     }
 
-    // The remote server and a tool client die while every other source is in the midst of a call.
+    // The remote server and a tool client die during calls of all other sources.
     let long = async |name: &str| {
         let arguments = json!({"duration": 3, "steps": 3});
         called(&server, name, "trigger-long-running-operation", arguments).await

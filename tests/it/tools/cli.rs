@@ -1,4 +1,4 @@
-//! `hearken tools`, as a person types it.
+//! `hearken tools` as a command line.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use crate::server::person::Person;
 use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
 
-/// Runs `hearken tools` in this data folder; its exit code, and what it printed.
+/// Runs `hearken tools` in this data folder; returns its exit code and output.
 pub(super) async fn tools(data_dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     hearken(data_dir, &[&["tools"], args].concat()).await
 }
 
 #[tokio::test]
-async fn a_person_lists_tools_and_calls_one() {
+async fn tools_are_listed_and_called_by_command() {
     let Some(peers) = Peers::installed() else { return };
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
@@ -49,17 +49,17 @@ async fn a_person_lists_tools_and_calls_one() {
         let (code, _, told) = run(args).await;
         assert!(code == Some(2) && told.contains(says), "{told}");
     }
-    // A token that is made beside the running server is good at once.
+    // A token that the command mints for a running server is valid at once.
     let (code, token, serial) = run(&["token"]).await;
     assert!(code == Some(0) && serial.starts_with("serial "), "{serial}");
     let path = format!("/mcp_endpoint/mcp/?token={}", token.trim());
     let answer = reqwest::get(server.http_url(&path)).await.unwrap();
-    assert_eq!(answer.status(), 400, "let in, though not by WebSocket");
+    assert_eq!(answer.status(), 400, "authorised, but no WebSocket request");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_person_adds_switches_and_removes_a_server() {
+async fn a_server_is_added_switched_and_removed_by_command() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, |config| {
@@ -121,7 +121,7 @@ async fn a_person_adds_switches_and_removes_a_server() {
     server.stop().await;
 }
 
-/// A device goes without the built-in tools, and has them again.
+/// Disables the built-in tools for a device, and enables them again.
 async fn one_device(
     server: &TestServer,
     device: &str,
@@ -140,7 +140,7 @@ async fn one_device(
     assert_eq!(shown().await["off"], serde_json::json!([]));
 }
 
-/// So does a session that runs.
+/// The same for a running session.
 async fn one_session(server: &TestServer, run: &impl AsyncFn(&[&str]) -> (Option<i32>, String)) {
     let person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
     let devices = reqwest::get(server.http_url("/api/devices")).await.unwrap();

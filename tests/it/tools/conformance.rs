@@ -3,8 +3,8 @@
 use hearken_test_support::peers::Peers;
 use tokio::process::Command;
 
-/// What the client of each era is asked beside OAuth, which fixtures/conformance/baseline.yml
-/// tells of.
+/// Scenarios of the client for each protocol revision; fixtures/conformance/baseline.yml covers
+/// those of OAuth.
 const SCENARIOS: [(&str, &[&str]); 2] = [
     (
         "2025-11-25",
@@ -32,9 +32,9 @@ const SCENARIOS: [(&str, &[&str]); 2] = [
 ];
 
 #[tokio::test]
-async fn our_host_passes_the_official_suite_for_both_eras() {
+async fn our_host_passes_the_official_suite_for_both_revisions() {
     let Some(_suite) = Peers::with_conformance() else { return };
-    // Built together with the tests, in the folder beside theirs.
+    // Cargo builds it with the tests, in a sibling folder.
     let tests = std::env::current_exe().unwrap();
     let client = tests.parent().unwrap().parent().unwrap().join("examples/mcp_conformance");
     assert!(client.exists(), "no client: run `cargo build --example mcp_conformance`");

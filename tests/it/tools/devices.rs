@@ -1,5 +1,5 @@
-//! Tools of virtual devices over real sockets: many pages, several devices at once, and what
-//! devices other than firmware do differently.
+//! Tools of virtual devices over real sockets: many pages, several concurrent devices, and
+//! deviations of devices with other firmware.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 
-/// What everybody says.
+/// The transcript of all utterances.
 const QUIETER: &str = r#"call self_audio_speaker_set_volume {"volume":35}"#;
 
 pub(super) async fn asked_for_less() -> Vendors {
@@ -21,18 +21,18 @@ pub(super) async fn asked_for_less() -> Vendors {
     Vendors::with(asr, ListenAiTts::start(Behaviour::Normal).await).await
 }
 
-/// Several devices on a busy machine are late to see `tts start`; a packet right behind it is lost.
+/// Several devices on a busy machine process `tts start` late, and a packet right after it is lost.
 pub(super) fn patient(config: &mut Config) {
     config.speaking.start_guard = Duration::from_secs(1);
 }
 
-/// The requests that the model was sent.
+/// The requests to the model.
 fn requests(vendors: &Vendors) -> Vec<Value> {
     let texts = vendors.llm.seen().texts;
     texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect()
 }
 
-/// What the model was told of its calls.
+/// The results of tool calls that the model received.
 pub(super) fn results(vendors: &Vendors) -> Vec<String> {
     let last = |body: &Value| body["messages"].as_array().unwrap().last().unwrap().clone();
     let told = requests(vendors).iter().map(last).collect::<Vec<_>>();
@@ -41,7 +41,7 @@ pub(super) fn results(vendors: &Vendors) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn two_devices_at_once_offer_forty_tools_in_pages_and_each_is_called() {
+async fn two_devices_offer_forty_tools_in_pages_and_each_is_called() {
     let vendors = asked_for_less().await;
     let server = TestServer::start(&vendors, patient).await;
     let one = async || {
@@ -51,7 +51,7 @@ async fn two_devices_at_once_offer_forty_tools_in_pages_and_each_is_called() {
         person.say(&SPEECH).await;
         assert!(!person.answer().await.sentences.is_empty());
         assert_eq!(person.board().volume, 35);
-        // The beginning, three pages of 8,000 bytes for 45 tools, and the call.
+        // Initialisation, three pages of 8,000 bytes for 45 tools, and the call.
         let asked = person.report().messages("mcp").count();
         assert_eq!(asked, 6);
         person
@@ -71,7 +71,7 @@ async fn two_devices_at_once_offer_forty_tools_in_pages_and_each_is_called() {
 }
 
 #[tokio::test]
-async fn devices_with_oddities_are_all_served_at_once() {
+async fn devices_with_deviations_are_served_concurrently() {
     let vendors = asked_for_less().await;
     let server = TestServer::start(&vendors, patient).await;
     let none = Quirks::default;

@@ -1,4 +1,4 @@
-//! Tool clients that dial in, scripted: who is let in, names, comings and goings, their mistakes.
+//! Scripted tool clients that dial in: tokens, names, reconnection and faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ use crate::support::app::{TestServer, Vendors};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// What a tool client answers to a message.
+/// Answers of a tool client to a message.
 type Answers = Arc<dyn Fn(&Value) -> Vec<String> + Send + Sync>;
 
-/// A tool client that answers as a server of this name with the tools `say`, `wait`, `never`,
-/// `fail`, `odd` and `forecast`; gone when dropped.
+/// A tool client that acts as a server of this name with the tools `say`, `wait`, `never`, `fail`,
+/// `odd` and `forecast`; disconnects when dropped.
 pub(super) struct ToolClient {
     task: JoinHandle<()>,
-    /// Told when `wait` is called.
+    /// Notified when `wait` is called.
     waiting: Arc<Notify>,
 }
 
@@ -43,7 +43,7 @@ impl ToolClient {
         Self::answering(server, token, Arc::new(move |asked| answers(asked, &name))).await
     }
 
-    /// One that answers otherwise.
+    /// A tool client with other answers.
     pub(super) async fn answering(server: &TestServer, token: &str, answers: Answers) -> Self {
         let (socket, _) = connect_async(endpoint_url(server, token)).await.unwrap();
         let waiting = Arc::new(Notify::new());
@@ -58,7 +58,7 @@ impl Drop for ToolClient {
     }
 }
 
-/// Answers until the socket ends.
+/// Answers until the socket closes.
 async fn answer_all(mut socket: Socket, answers: Answers, waiting: Arc<Notify>) {
     while let Some(Ok(message)) = socket.next().await {
         let Message::Text(text) = message else { continue };
@@ -71,7 +71,7 @@ async fn answer_all(mut socket: Socket, answers: Answers, waiting: Arc<Notify>) 
             continue;
         }
         for answer in answers(&asked) {
-            // As bridges send it: a line.
+            // Bridges send a trailing newline.
             let line = Message::text(format!("{answer}\n"));
             if socket.send(line).await.is_err() {
                 return;
@@ -80,7 +80,7 @@ async fn answer_all(mut socket: Socket, answers: Answers, waiting: Arc<Notify>) 
     }
 }
 
-/// What a server of this name answers to a message.
+/// Answers of a server of this name to a message.
 pub(super) fn answers(asked: &Value, name: &str) -> Vec<String> {
     let result = |result: Value| {
         vec![json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()]
@@ -98,7 +98,7 @@ pub(super) fn answers(asked: &Value, name: &str) -> Vec<String> {
             early.splice(0..0, own);
             early
         }
-        // An empty cursor ends the list, as some clients mean it.
+        // Some clients end the list with an empty cursor.
         "tools/list" => {
             let mut tools = ["say", "wait", "never", "fail", "odd"].map(tool).to_vec();
             let city = json!({"type": "object", "properties": {"city": {"type": "string"}}});
@@ -125,7 +125,7 @@ pub(super) fn answers(asked: &Value, name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn only_who_has_a_token_may_dial_in() {
+async fn only_clients_with_a_valid_token_may_dial_in() {
     let vendors = Vendors::start().await;
     let (revoked, serial) = AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap();
     let server = TestServer::start(&vendors, |config| {
@@ -141,7 +141,7 @@ async fn only_who_has_a_token_may_dial_in() {
         (revoked.as_str(), "the token was revoked"),
     ] {
         let refused = connect_async(endpoint_url(&server, token)).await;
-        let Err(Error::Http(answer)) = refused else { panic!("{token}: let in") };
+        let Err(Error::Http(answer)) = refused else { panic!("{token}: accepted") };
         let body = String::from_utf8(answer.body().clone().unwrap()).unwrap();
         assert_eq!(answer.status(), 401, "{body}");
         assert!(body.contains(says), "{body}");
@@ -155,7 +155,7 @@ async fn only_who_has_a_token_may_dial_in() {
 }
 
 #[tokio::test]
-async fn tool_clients_of_the_same_name_are_kept_apart_and_come_back() {
+async fn tool_clients_of_the_same_name_are_distinct_and_can_reconnect() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;
     let first = ToolClient::dial(&server, "calc").await;
@@ -166,7 +166,7 @@ async fn tool_clients_of_the_same_name_are_kept_apart_and_come_back() {
     assert_eq!(all[1]["tools"].as_array().unwrap().len(), 6);
     let said = called(&server, "calc", "say", json!({"text": "好"})).await;
     assert_eq!(said, (200, "calc: \"好\"".into()));
-    // One goes while both are being called, and comes back.
+    // One disconnects during calls of both, and reconnects.
     let wait = async |name: &str| called(&server, name, "wait", json!({"text": 1})).await;
     let leaving = async {
         first.waiting.notified().await;
@@ -185,7 +185,7 @@ async fn tool_clients_of_the_same_name_are_kept_apart_and_come_back() {
 }
 
 #[tokio::test]
-async fn a_call_has_an_end_whatever_a_tool_client_answers() {
+async fn a_call_ends_with_any_answer_of_a_tool_client() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         known(config);
@@ -197,7 +197,7 @@ async fn a_call_has_an_end_whatever_a_tool_client_answers() {
     let call = async |tool: &str| called(&server, "calc", tool, json!({"text": 1})).await;
     for (tool, status, says) in [
         ("fail", 503, "no such luck"),
-        // A bare value is what the tool says.
+        // A bare value is the text of the result.
         ("odd", 200, "7"),
         ("never", 503, "did not answer within 2 s"),
         ("none", 404, "there is no tool `none`"),
@@ -212,7 +212,7 @@ async fn a_call_has_an_end_whatever_a_tool_client_answers() {
 }
 
 #[tokio::test]
-async fn a_tool_client_that_floods_or_never_answers_is_closed() {
+async fn a_flooding_or_silent_tool_client_is_disconnected() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;
     let (mut socket, _) = connect_async(endpoint_url(&server, &token())).await.unwrap();
@@ -220,21 +220,21 @@ async fn a_tool_client_that_floods_or_never_answers_is_closed() {
     // The server closes before it has read all of it.
     socket.send(large).await.ok();
     let closed = async { while let Some(Ok(_)) = socket.next().await {} };
-    tokio::time::timeout(Duration::from_secs(5), closed).await.expect("it is closed");
+    tokio::time::timeout(Duration::from_secs(5), closed).await.expect("the connection is closed");
     let (mut quiet, _) = connect_async(endpoint_url(&server, &token())).await.unwrap();
     let hello = quiet.next().await.unwrap().unwrap();
     assert!(hello.into_text().unwrap().contains("\"initialize\""));
-    assert!(listed(&server).await.is_empty(), "it is no source before it answers");
+    assert!(listed(&server).await.is_empty(), "it is not listed before it answers");
     let took = server.stop().await;
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[tokio::test]
-async fn the_model_of_a_conversation_uses_a_tool_that_dialled_in() {
+async fn a_conversation_uses_the_tools_of_a_new_tool_client() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;
     let mut person = Person::meet(&server.device_url(), 1, ListenMode::Auto).await;
-    // It comes when the conversation has begun already.
+    // It connects during the conversation.
     let _client = ToolClient::dial(&server, "weather").await;
     until_ready(&server, &["weather"]).await;
     person.say(&SPEECH).await;
@@ -246,7 +246,7 @@ async fn the_model_of_a_conversation_uses_a_tool_that_dialled_in() {
     for counted in [
         "hearken_tool_calls_total{source=\"endpoint\",end=\"answered\"} 1\n",
         "hearken_tool_call_seconds_count{source=\"endpoint\"} 1\n",
-        // Without the name that it gave itself.
+        // Without the name that the tool client chose.
         "hearken_tool_bytes_total{source=\"endpoint\",direction=\"sent\"} ",
         "hearken_tool_bytes_total{source=\"endpoint\",direction=\"received\"} ",
     ] {

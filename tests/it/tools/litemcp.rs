@@ -1,5 +1,5 @@
-//! LiteMCP: our client with our server over every transport, and our server before odd clients. Here
-//! is what they share: tools of our own, and a server of them. Not for odd servers, which are in
+//! LiteMCP: our client with our server over every transport, and our server with unusual clients.
+//! This file has what they share: test tools and a server for them. Unusual servers are tested in
 //! `crates/tool-sources/tests`.
 
 mod looped;
@@ -19,14 +19,14 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// The admin token of servers that ask for one.
+/// The admin token of servers that require one.
 const ADMIN: &str = "the admin token of the tests";
-/// The secret of their devices' tokens.
+/// The secret of their device tokens.
 const SECRET: &str = "the secret of the tests' tokens";
-/// The time that each of our tools has.
+/// Time limit of each test tool.
 const TOOL_WITHIN: Duration = Duration::from_secs(2);
 
-/// What has happened to calls of `waits`, which never ends by itself.
+/// Records the start and end of calls of `waits`, which does not end by itself.
 #[derive(Clone, Default)]
 struct Marks(Arc<Mutex<Vec<&'static str>>>);
 
@@ -40,7 +40,7 @@ impl Marks {
     }
 }
 
-/// Says when a call is dropped.
+/// Records the drop of a call.
 struct Ends(Marks);
 
 impl Drop for Ends {
@@ -49,7 +49,7 @@ impl Drop for Ends {
     }
 }
 
-/// Tools of our own: `subtract`, `say 好`, `picture`, `fail`, `waits`.
+/// The test tools: `subtract`, `say 好`, `picture`, `fail`, `waits`.
 struct Own(Marks);
 
 impl ToolSource for Own {
@@ -108,7 +108,7 @@ impl ToolSource for Own {
     }
 }
 
-/// A server of these tools alone, in threads of its own; ends when dropped.
+/// A server of these tools only, in threads of its own; stops when dropped.
 struct OwnServer {
     address: SocketAddr,
     marks: Marks,
@@ -117,7 +117,7 @@ struct OwnServer {
 }
 
 impl OwnServer {
-    /// One that lets everybody in, or only who has a token.
+    /// Starts a server that accepts all clients, or only clients with a token.
     async fn start(required: AuthRequired) -> Self {
         Self::at(TcpListener::bind("127.0.0.1:0").unwrap(), required).await
     }

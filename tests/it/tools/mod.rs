@@ -1,5 +1,5 @@
-//! Tools outside devices, against the programs of others that `scripts/peers` installs, and
-//! against scripted ones.
+//! Tools outside devices, with the third-party programs that `scripts/peers` installs, and with
+//! scripted ones.
 
 mod builtin;
 mod check_24;
@@ -24,7 +24,7 @@ use crate::support::app::TestServer;
 
 const SECRET: &str = "the secret of the tests";
 
-/// Signs with a secret that the test knows.
+/// Sets a secret that the test knows.
 pub(crate) fn known(config: &mut Config) {
     config.auth.secret = Secret::new(SECRET);
 }
@@ -34,12 +34,12 @@ pub(crate) fn token() -> String {
     AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap().0
 }
 
-/// Where tool clients dial in.
+/// WebSocket URL for tool clients.
 pub(crate) fn endpoint_url(server: &TestServer, token: &str) -> String {
     format!("ws://{}/mcp_endpoint/mcp/?token={token}", server.address)
 }
 
-/// The sources of a server, as its REST API shows them.
+/// The sources of a server, from its REST API.
 async fn listed(server: &TestServer) -> Vec<Value> {
     let answer = reqwest::get(server.http_url("/api/tools")).await.unwrap();
     let mut answer: Value = answer.json().await.unwrap();
@@ -57,7 +57,7 @@ pub(crate) async fn until_ready(server: &TestServer, names: &[&str]) -> Vec<Valu
     eventually("the sources are ready", ready).await
 }
 
-/// Calls a tool by hand; the status, and the words of the answer or of the refusal.
+/// Calls a tool over REST; returns the status, and the text of the result or of the error.
 pub(crate) async fn called(
     server: &TestServer,
     source: &str,

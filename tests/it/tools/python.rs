@@ -1,5 +1,5 @@
-//! A conversation with a device whose tool server, one of the Python SDK, dies and comes back. Not
-//! for the servers alone, which are in `crates/tool-sources/tests`.
+//! A conversation with a device while a tool server with the Python SDK dies and restarts. The
+//! servers alone are tested in `crates/tool-sources/tests`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 
-/// A person talks while the server is there, dead, and back.
+/// Has turns while the server is up, dead, and up again.
 async fn a_conversation_outlives(program: Program) {
     let Some(peers) = Peers::installed() else { return };
     let port = free_port();
@@ -25,7 +25,7 @@ async fn a_conversation_outlives(program: Program) {
     let url = pages.url();
     let server = TestServer::start(&vendors, |config| {
         config.tools.servers = vec![address("pages", url)];
-        // Interpreters keep the machine busy: the device may be late to see `tts start`.
+        // Interpreters keep the machine busy: the device may process `tts start` late.
         config.speaking.start_guard = Duration::from_secs(1);
     })
     .await;
@@ -35,7 +35,7 @@ async fn a_conversation_outlives(program: Program) {
         vendors.forget_texts();
         person.say(&SPEECH).await;
         assert!(!person.answer().await.sentences.is_empty());
-        // What the model was told of its call, which is the last message but for its own words.
+        // The last tool result in the prompt.
         let asked = vendors.llm.seen().texts.pop().unwrap();
         let asked: serde_json::Value = serde_json::from_str(&asked).unwrap();
         let last = asked["messages"].as_array().unwrap().last().unwrap().clone();
@@ -54,11 +54,11 @@ async fn a_conversation_outlives(program: Program) {
 }
 
 #[tokio::test]
-async fn a_conversation_outlives_the_death_of_a_server_with_sessions() {
+async fn a_conversation_survives_the_death_of_a_server_with_sessions() {
     a_conversation_outlives(Peers::legacy).await;
 }
 
 #[tokio::test]
-async fn a_conversation_outlives_the_death_of_a_server_without_sessions() {
+async fn a_conversation_survives_the_death_of_a_server_without_sessions() {
     a_conversation_outlives(Peers::pages).await;
 }

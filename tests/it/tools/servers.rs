@@ -1,5 +1,5 @@
-//! Tool servers that are added, switched and removed while the server runs, and devices and sessions
-//! that go without some: over the REST API, with real servers, across restarts.
+//! Tool servers that are added, switched and removed at run time, and sources that are disabled for
+//! devices and sessions: over the REST API, with real servers, across restarts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::server::person::Person;
 use crate::server::voices::SPEECH;
 use crate::support::app::{TestServer, Vendors};
 
-/// Longest wait for a peer: interpreters start slowly on a busy machine.
+/// Timeout for a peer: interpreters start slowly on a busy machine.
 const PEER_WITHIN: Duration = Duration::from_secs(90);
 
-/// Asks a server; the status, and the JSON of the answer.
+/// Sends a request; returns the status and the JSON body.
 async fn ask(server: &TestServer, method: Method, path: &str, body: Value) -> (u16, Value) {
     let asked = reqwest::Client::new().request(method, server.http_url(path)).json(&body);
     let answer = asked.send().await.unwrap();
@@ -32,7 +32,7 @@ async fn add(server: &TestServer, settings: Value) -> (u16, Value) {
     ask(server, Method::POST, "/api/tools/servers", settings).await
 }
 
-/// The refusal of a request: its status and its words.
+/// Status and message of a refused request.
 fn refused(answered: (u16, Value)) -> (u16, String) {
     let (status, answer) = answered;
     (status, answer["error"]["message"].as_str().unwrap_or_default().to_owned())
@@ -47,7 +47,7 @@ async fn switch(server: &TestServer, name: &str, enabled: bool) -> (u16, Value) 
     ask(server, Method::PUT, &path, json!({"enabled": enabled})).await
 }
 
-/// Waits until the source of this name is in this state; the source.
+/// Waits until the source of this name is in this state; returns the source.
 async fn until(server: &TestServer, name: &str, state: &str) -> Value {
     let waiting = async {
         let mut ticks = tokio::time::interval(Duration::from_millis(50));
@@ -64,7 +64,7 @@ async fn until(server: &TestServer, name: &str, state: &str) -> Value {
     found.unwrap_or_else(|_| panic!("{name} is never {state}"))
 }
 
-/// A server that keeps what it keeps in this folder.
+/// A server with its data in this folder.
 async fn start(vendors: &Vendors, folder: &Path, tweak: impl FnOnce(&mut Config)) -> TestServer {
     TestServer::start(vendors, |config| {
         config.server.data_dir = folder.to_owned();
@@ -81,7 +81,7 @@ fn pages(peers: &Peers) -> Listening {
 }
 
 #[tokio::test]
-async fn a_server_that_is_added_works_at_once_and_after_a_restart_until_it_is_removed() {
+async fn an_added_server_works_at_once_and_after_a_restart() {
     let Some(peers) = Peers::installed() else { return };
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ async fn a_server_that_is_added_works_at_once_and_after_a_restart_until_it_is_re
     let server = start(&vendors, folder.path(), |_| {}).await;
     let (_, all) = ask(&server, Method::GET, "/api/tools/servers", json!({})).await;
     assert_eq!(all, json!({"servers": []}));
-    // A change waits for what the store keeps, so that this sees it.
+    // Changes wait until the store has been read, so that this one sees the removal.
     assert_eq!(switch(&server, "pages", true).await.0, 404);
 }
 
@@ -151,17 +151,17 @@ async fn removing_a_server_cancels_its_calls_and_ends_its_program() {
     let begun = Instant::now();
     let hanging = called(&server, "pages", "hangs", json!({"seconds": 600}));
     let removing = async {
-        // The call is under way when the program is busy with it; it answers others meanwhile.
+        // The call is in progress once the program is busy with it; meanwhile it answers others.
         called(&server, "pages", "echo", json!({"text": "meanwhile"})).await;
         remove(&server, "pages").await
     };
     let (hung, (status, _)) = tokio::join!(hanging, removing);
     assert_eq!((hung.0, status), (503, 204), "{}", hung.1);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    assert!(!alive(), "its program has ended when it is removed");
+    assert!(!alive(), "its program has ended at its removal");
     server.stop().await;
 
-    // Where programs are not allowed any more, one that was added is not started.
+    // If programs are no longer allowed, an added one is not started.
     let server = start(&vendors, folder.path(), allow).await;
     let idle = json!({"name": "idle", "command": "sleep", "args": ["600"], "enabled": false});
     assert_eq!(add(&server, idle).await.0, 201);
@@ -171,7 +171,7 @@ async fn removing_a_server_cancels_its_calls_and_ends_its_program() {
 }
 
 #[tokio::test]
-async fn what_stands_in_the_configuration_is_switched_and_not_removed() {
+async fn a_configured_server_can_be_switched_but_not_removed() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let nobody = || vec![address("far", format!("http://127.0.0.1:{}/mcp", free_port()))];
@@ -196,7 +196,7 @@ async fn what_stands_in_the_configuration_is_switched_and_not_removed() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_used_are_refused_with_their_remedy() {
+async fn invalid_settings_are_refused_with_their_remedy() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&vendors, folder.path(), |_| {}).await;
@@ -226,7 +226,7 @@ async fn settings_that_cannot_be_used_are_refused_with_their_remedy() {
     let server = start(&vendors, folder.path(), broken).await;
     let (status, told) = refused(add(&server, json!({"name": "a", "url": url})).await);
     assert_eq!(status, 503, "{told}");
-    assert!(listed(&server).await.is_empty(), "what cannot be kept is not begun");
+    assert!(listed(&server).await.is_empty(), "a server that cannot be stored is not started");
 }
 
 /// The tools that the model was offered in the last turn.
@@ -238,7 +238,7 @@ fn offered(vendors: &Vendors) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_conversation_under_way_sees_every_change_at_its_next_turn() {
+async fn a_running_conversation_gets_every_change_at_its_next_turn() {
     let Some(peers) = Peers::installed() else { return };
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
@@ -261,7 +261,7 @@ async fn a_conversation_under_way_sees_every_change_at_its_next_turn() {
 
     let path = format!("/api/devices/{}/tools", id.to_uppercase());
     let put = async |off: Value| ask(&server, Method::PUT, &path, json!({"off": off})).await;
-    assert_eq!(put(json!(["pages"])).await.0, 404, "the store does not know it");
+    assert_eq!(put(json!(["pages"])).await.0, 404, "the store has no such device");
     let ota = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/")).json(&json!({}));
     let ota = ota.header("Device-Id", &id).header("Client-Id", "c").send().await.unwrap();
     assert_eq!(ota.status(), 200);
@@ -294,7 +294,7 @@ async fn a_conversation_under_way_sees_every_change_at_its_next_turn() {
 }
 
 #[tokio::test]
-async fn what_a_device_goes_without_is_known_after_a_restart_and_forgotten_with_it() {
+async fn disabled_sources_of_a_device_survive_a_restart_until_its_deletion() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let off = |config: &mut Config| {
@@ -328,7 +328,7 @@ async fn sessions(server: &TestServer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_running_session_goes_without_a_source_until_it_ends() {
+async fn a_source_can_be_disabled_for_a_running_session() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let with_time = |config: &mut Config| {
@@ -360,7 +360,7 @@ async fn a_running_session_goes_without_a_source_until_it_ends() {
     assert_eq!(put(json!([])).await.0, 200);
     has(&mut first, "on again", true).await;
 
-    // In place of what its device goes without.
+    // The setting of the session overrides that of its device.
     let id = before["device_id"].as_str().unwrap();
     let ota = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/")).json(&json!({}));
     let ota = ota.header("Device-Id", id).header("Client-Id", "c").send().await.unwrap();

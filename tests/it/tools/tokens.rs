@@ -1,5 +1,5 @@
-//! Tokens of tool clients that an administrator makes and revokes while the server runs, over REST and by command. Not for
-//! their format.
+//! Tokens of tool clients that an administrator issues and revokes at run time, over REST and by
+//! command. Not for their format.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::endpoint::{ToolClient, answers};
 use super::{endpoint_url, known, token, until_ready};
 use crate::support::app::{TestServer, Vendors};
 
-/// The status and the answer of this request below `/api/tools/tokens`.
+/// Sends a request below `/api/tools/tokens`; returns status and body.
 async fn ask(server: &TestServer, method: Method, path: &str, body: Value) -> (u16, Value) {
     let url = server.http_url(&format!("/api/tools/tokens{path}"));
     let mut asked = reqwest::Client::new().request(method, url);
@@ -36,11 +36,11 @@ async fn make(server: &TestServer, body: Value) -> (String, String) {
 async fn all(server: &TestServer) -> Vec<Value> {
     let (status, told) = ask(server, Method::GET, "", Value::Null).await;
     assert_eq!(status, 200, "{told}");
-    assert!(!told.to_string().contains("\"token\""), "only its maker sees it: {told}");
+    assert!(!told.to_string().contains("\"token\""), "it is not listed: {told}");
     told["tokens"].as_array().unwrap().clone()
 }
 
-/// The status with which somebody with this token is refused, and what the answer says.
+/// Status and message of the refusal of a client with this token.
 async fn refused(server: &TestServer, token: &str) -> (u16, String) {
     match connect_async(endpoint_url(server, token)).await {
         Err(Error::Http(answer)) => {
@@ -60,7 +60,7 @@ fn in_folder(folder: &Path) -> impl FnOnce(&mut Config) + use<> {
 }
 
 #[tokio::test]
-async fn a_token_lets_its_client_in_until_it_is_revoked_also_after_a_restart() {
+async fn a_token_is_valid_until_revoked_also_after_a_restart() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, in_folder(folder.path())).await;
@@ -103,7 +103,7 @@ async fn a_token_lets_its_client_in_until_it_is_revoked_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn tokens_are_made_also_where_there_are_no_log_ins() {
+async fn tokens_can_be_issued_without_administrator_logins() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
         known(config);
@@ -117,7 +117,7 @@ async fn tokens_are_made_also_where_there_are_no_log_ins() {
 }
 
 #[tokio::test]
-async fn wrong_requests_are_told_what_to_write() {
+async fn invalid_requests_get_an_error_that_names_the_remedy() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;
     for (body, about) in [
@@ -139,7 +139,7 @@ async fn wrong_requests_are_told_what_to_write() {
 }
 
 #[tokio::test]
-async fn a_token_of_a_command_is_revoked_by_its_serial() {
+async fn a_token_from_the_command_is_revoked_by_its_serial() {
     let vendors = Vendors::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = TestServer::start(&vendors, in_folder(folder.path())).await;

@@ -1,5 +1,5 @@
-//! The vision endpoint, as firmware uses it: chunked multipart, its own token, no way around it.
-//! And pictures that tools answer with, seen by the same model.
+//! The vision endpoint as firmware uses it: chunked multipart, a separate token, no bypass. Also
+//! pictures in tool results, which the same model describes.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use crate::support::app::{TestServer, Vendors};
 
 const DEVICE: &str = "02:00:00:00:00:01";
 
-/// A model that sees a cat in everything, once its gate is open; keeps what it was asked.
+/// A model that sees a cat in every picture, once its gate is open; records its requests.
 struct Model {
     url: String,
     asked: Arc<Mutex<Vec<Value>>>,
@@ -77,7 +77,7 @@ impl Drop for Model {
     }
 }
 
-/// The head and the body of a message with a length.
+/// Reads the head and the body of a message with a content length.
 async fn read(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -96,12 +96,12 @@ fn tokens() -> VisionTokens {
     VisionTokens::new(&Secret::new(SECRET))
 }
 
-/// Sends a picture in chunks, as `esp32_camera.cc` does; the status and the answer.
+/// Sends a picture in chunks, as `esp32_camera.cc` does; returns status and body.
 async fn explain(server: &TestServer, token: &str, picture: &[u8]) -> (u16, Value) {
     explain_to(server.address, &format!("Authorization: Bearer {token}"), picture).await
 }
 
-/// Does the same with these headers beside the usual ones.
+/// The same with these additional headers.
 async fn explain_to(server: SocketAddr, headers: &str, picture: &[u8]) -> (u16, Value) {
     let boundary = "----ESP32_CAMERA_BOUNDARY";
     let mut stream = TcpStream::connect(server).await.unwrap();
@@ -125,7 +125,7 @@ async fn explain_to(server: SocketAddr, headers: &str, picture: &[u8]) -> (u16, 
     stream.write_all(head.as_bytes()).await.unwrap();
     for piece in pieces {
         let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
-        // Whoever is refused early may not get rid of the rest.
+        // After an early refusal the rest cannot be written.
         if stream.write_all(&chunk).await.is_err() {
             break;
         }
@@ -145,7 +145,7 @@ fn seeing(model: &Model) -> impl FnOnce(&mut Config) {
 }
 
 #[tokio::test]
-async fn check_22_a_picture_in_chunks_is_described_for_who_has_the_token() {
+async fn check_22_a_chunked_picture_is_described_if_the_token_is_valid() {
     let vendors = Vendors::start().await;
     let model = Model::start().await;
     let server = TestServer::start(&vendors, seeing(&model)).await;
@@ -165,12 +165,12 @@ async fn check_22_a_picture_in_chunks_is_described_for_who_has_the_token() {
         let (status, told) = explain(&server, wrong, b"\xff\xd8").await;
         assert_eq!((status, &told["error"]["code"]), (401, &json!("UNAUTHORIZED")), "{wrong}");
     }
-    assert!(model.asked.lock().unwrap().is_empty(), "no picture came that far");
+    assert!(model.asked.lock().unwrap().is_empty(), "no picture reached the model");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn pictures_that_are_none_or_too_large_are_refused() {
+async fn invalid_and_too_large_pictures_are_refused() {
     let vendors = Vendors::start().await;
     let model = Model::start().await;
     let server = TestServer::start(&vendors, seeing(&model)).await;
@@ -185,15 +185,15 @@ async fn pictures_that_are_none_or_too_large_are_refused() {
     server.stop().await;
 }
 
-/// Eight pictures are described at once, four of them for one address.
+/// Up to eight pictures are described concurrently, four of them for one address.
 #[tokio::test]
-async fn a_picture_beyond_those_at_once_is_refused_and_a_later_one_is_not() {
+async fn concurrent_pictures_are_limited_in_total_and_per_address() {
     let vendors = Vendors::start().await;
     let model = Model::start().await;
     let see = seeing(&model);
     let server = TestServer::start(&vendors, |config| {
         see(config);
-        // Each client has an address of its own.
+        // Each client has its own address.
         config.ota.trust_proxy = true;
     })
     .await;
@@ -215,7 +215,7 @@ async fn a_picture_beyond_those_at_once_is_refused_and_a_later_one_is_not() {
         for _ in 0..4 {
             described.spawn(show(from));
         }
-        eventually("the model sees them", async || (model.asked() == seen).then_some(())).await;
+        eventually("the model has them", async || (model.asked() == seen).then_some(())).await;
         refused(from, "too many are in use by this address").await;
     }
     refused("203.0.113.3", "too many are in use").await;
@@ -232,7 +232,7 @@ async fn a_picture_beyond_those_at_once_is_refused_and_a_later_one_is_not() {
 }
 
 #[tokio::test]
-async fn without_a_model_the_conversation_is_told_so() {
+async fn without_a_vision_model_the_answer_gives_the_reason() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;
     let (status, told) = explain(&server, &tokens().mint(DEVICE), b"\xff\xd8").await;
@@ -249,7 +249,7 @@ async fn without_a_model_the_conversation_is_told_so() {
     server.stop().await;
 }
 
-/// A device answers a call with a picture; what the conversation's model was told of it.
+/// A device answers a call with a picture; returns the result that the language model received.
 async fn told_of_a_picture(tweak: impl FnOnce(&mut Config)) -> String {
     let vendors = asked_for_less().await;
     let server = TestServer::start(&vendors, |config| {
@@ -269,7 +269,7 @@ async fn told_of_a_picture(tweak: impl FnOnce(&mut Config)) -> String {
 }
 
 #[tokio::test]
-async fn a_picture_that_a_tool_answers_with_is_described_in_the_conversation() {
+async fn a_picture_in_a_tool_result_is_described_for_the_language_model() {
     let model = Model::start().await;
     let told = told_of_a_picture(seeing(&model)).await;
     assert!(told.starts_with("[a picture, image/"), "{told}");

@@ -1,6 +1,6 @@
 //! Ten ordinary turns after each fault of each port, and after each event at each stage of a turn:
-//! they show the same prompts, answers and messages as where nothing happened. Not for random
-//! sequences of events.
+//! they have the same prompts, answers and messages as without the event. Not for random sequences
+//! of events.
 
 use hearken_dialogue::testkit::ten_turns::{
     Conversation, TURNS, TurnSeen, assert_undisturbed, ten_turns,
@@ -15,11 +15,11 @@ use super::trace::{Seen, numbers};
 use super::{plays_all, virtually};
 use crate::ms;
 
-/// A device whose ordinary turns are seen, counted from the first of them.
+/// Device whose ordinary turns are recorded, counted from the first of them.
 struct Ordinary {
     device: Device,
     mode: Mode,
-    /// Questions asked and prompts made before.
+    /// Numbers of earlier questions and prompts.
     before: [usize; 2],
 }
 
@@ -34,7 +34,7 @@ impl Ordinary {
         Self { device, mode, before }
     }
 
-    /// Numbers of questions and answers counted from the first ordinary turn.
+    /// Renumbers questions and answers from the first ordinary turn.
     fn counted_anew(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (word, before) in ["question ", "Answer "].into_iter().zip(self.before) {
@@ -81,7 +81,7 @@ impl Conversation for Ordinary {
     }
 }
 
-/// Ten turns on a device with which nothing happened.
+/// Returns ten turns of a device without any earlier event.
 async fn undisturbed(mode: Mode, turn_taking: TurnTaking) -> Vec<TurnSeen> {
     let mut device = Ordinary::after(Device::connect(true, turn_taking).await, mode).await;
     let seen = ten_turns(&mut device).await;
@@ -91,13 +91,14 @@ async fn undisturbed(mode: Mode, turn_taking: TurnTaking) -> Vec<TurnSeen> {
     seen
 }
 
-/// What was heard of the event's turn may stand in the prompts; the judge looks at whether it may.
+/// Returns the earlier messages in the first prompt: the heard part of the event's turn. The judge
+/// checks whether it may be there.
 fn remains(seen: &[TurnSeen]) -> Vec<ChatMessage> {
     let Some(first) = seen.first().and_then(|turn| turn.prompts.first()) else { return Vec::new() };
     first[..first.len() - 1].to_vec()
 }
 
-/// Plays the ten turns, and looks at all that went before too. Says what is wrong.
+/// Plays the ten turns, and also checks everything before them. Returns the first mistake.
 async fn disturbed(event: &str, device: Device, mode: Mode, plain: &[TurnSeen]) -> Option<String> {
     let mut device = Ordinary::after(device, mode).await;
     let seen = ten_turns(&mut device).await;
@@ -114,13 +115,13 @@ async fn disturbed(event: &str, device: Device, mode: Mode, plain: &[TurnSeen]) 
     }
 }
 
-/// Panics with the first of these.
+/// Panics with the first of these mistakes.
 fn assert_none(disturbed: &[String]) {
     let some = &disturbed[..disturbed.len().min(40)];
     assert!(disturbed.is_empty(), "{} in all:\n{}", disturbed.len(), some.join("\n"));
 }
 
-/// One port does something odd, the others do nothing odd.
+/// Returns handlings with one unusual port each.
 fn odd() -> Vec<Handling> {
     const PLAIN: Handling = Handling::ORDINARY;
     let hears = [
@@ -156,7 +157,7 @@ fn odd() -> Vec<Handling> {
 }
 
 #[test]
-fn ten_turns_after_each_fault_of_each_port_are_as_if_nothing_had_happened() {
+fn ten_turns_after_each_fault_of_each_port_are_unchanged() {
     virtually(async {
         for turn_taking in [TurnTaking::Plain, TurnTaking::Eager] {
             let plain = undisturbed(Mode::Auto, turn_taking).await;
@@ -172,7 +173,7 @@ fn ten_turns_after_each_fault_of_each_port_are_as_if_nothing_had_happened() {
     });
 }
 
-/// How far a turn has come.
+/// Progress of a turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
     Idle,
@@ -244,7 +245,7 @@ async fn comes_to(device: &mut Device, mode: Mode, stage: Stage) {
     }
 }
 
-/// Events that ask nothing which is answered.
+/// Events without a question that gets an answer.
 fn events() -> Vec<Event> {
     let noise = |hears| Event::Speaks(Handling { hears, ..Handling::ORDINARY });
     vec![
@@ -298,7 +299,7 @@ async fn each_event_at_each_stage(mode: Mode, turn_taking: TurnTaking) {
 }
 
 #[test]
-fn ten_turns_after_each_event_at_each_stage_are_as_if_nothing_had_happened() {
+fn ten_turns_after_each_event_at_each_stage_are_unchanged() {
     virtually(each_event_at_each_stage(Mode::Auto, TurnTaking::Plain));
 }
 
@@ -322,7 +323,7 @@ fn the_same_where_a_button_opens_the_microphone() {
     virtually(each_event_at_each_stage(Mode::Manual, TurnTaking::Plain));
 }
 
-/// Messages of one turn that calls a tool, and how long it takes.
+/// Returns the number of messages and the duration of one turn that calls a tool.
 async fn one_turn(handling: Handling) -> (usize, u64) {
     let mut device = Device::connect(true, TurnTaking::Plain).await;
     let from = device.told();
@@ -333,14 +334,14 @@ async fn one_turn(handling: Handling) -> (usize, u64) {
     (device.told() - from, u64::try_from(length.as_millis()).expect("a short turn"))
 }
 
-/// Every call that was to finish does, though its connection is lost.
+/// Checks that every finishing call ends, although its connection is lost.
 async fn unfinished(device: &mut Device, event: &str) -> Option<String> {
     device.pass(ms(5_000)).await;
     let entries = device.trace.entries();
     let count = |seen: &dyn Fn(&Seen) -> bool| entries.iter().filter(|e| seen(&e.seen)).count();
     let called = count(&|seen| matches!(seen, Seen::Called(name) if name == "do_finishes"));
     let done = count(&|seen| matches!(seen, Seen::Done(name) if name == "do_finishes"));
-    (called != done).then(|| format!("{event}: a call was begun and not finished"))
+    (called != done).then(|| format!("{event}: a call was started and not finished"))
 }
 
 async fn lost_in_the_midst(handling: Handling, at: At, plain: &[TurnSeen]) -> Option<String> {
@@ -362,17 +363,17 @@ async fn lost_in_the_midst(handling: Handling, at: At, plain: &[TurnSeen]) -> Op
     unfinished.or(disturbed(&event, device, Mode::Auto, plain).await)
 }
 
-/// Where a turn is cut.
+/// Position at which a turn is cut.
 #[derive(Debug, Clone, Copy)]
 enum At {
-    /// After so many messages.
+    /// After this many messages.
     Message(usize),
-    /// After so many milliseconds.
+    /// After this many milliseconds.
     Time(u64),
 }
 
 #[test]
-fn a_socket_that_is_lost_at_any_message_or_moment_of_a_turn_leaves_nothing_over() {
+fn a_socket_lost_at_any_message_or_time_of_a_turn_leaves_nothing_behind() {
     virtually(async {
         let plain = undisturbed(Mode::Auto, TurnTaking::Eager).await;
         let mut found = Vec::new();
@@ -415,13 +416,13 @@ fn a_message_waits_while_a_button_is_held_and_ends_with_its_connection() {
 }
 
 #[test]
-fn a_device_that_says_nothing_is_closed_with_1000() {
+fn a_silent_device_is_closed_with_1000() {
     virtually(async {
         let mut device = Device::connect(false, TurnTaking::Plain).await;
         device.meets(Event::LongSilence).await;
         device.settle().await;
         let told = device.trace.entries();
         let closed = told.iter().any(|e| matches!(e.seen, Seen::Received(Received::Closed(1000))));
-        assert!(closed, "a device that says nothing is sent away with 1000");
+        assert!(closed, "a silent device is closed with 1000");
     });
 }

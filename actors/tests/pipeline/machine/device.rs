@@ -1,5 +1,5 @@
-//! A device that lives through events at the real pipeline, answers what it is asked of its tools, and
-//! notes all that it is told. Not for judging it.
+//! Simulated device at the real pipeline: executes events, answers requests for its tools, and
+//! records all messages. Not for judging it.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -25,26 +25,26 @@ use super::table::Event as Row;
 use super::trace::{Seen, Trace};
 use crate::ms;
 
-/// How finely a turn is cut.
+/// Resolution of the times at which a turn is cut, in milliseconds.
 const STEP_MS: u64 = 10;
-/// Nothing of a turn takes longer than this to show.
+/// Silence after which nothing more of a turn follows.
 const QUIET: Duration = ms(12_000);
 
 static VOICE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::voice(360));
 static SILENCE: LazyLock<Vec<Bytes>> = LazyLock::new(|| sound::silence(420));
 
-/// One device and its connections.
+/// Device and its connections.
 pub(crate) struct Device {
     pipeline: TestPipeline,
     pub(crate) turn_taking: TurnTaking,
-    /// When the connection's socket was opened.
+    /// Time at which the connection's socket was opened.
     opened: Duration,
     connection: usize,
-    /// Connections before, which nobody closed from here.
+    /// Earlier connections, which the device did not close itself.
     before: Vec<TestPipeline>,
-    /// Servers so far.
+    /// Number of servers so far.
     servers: usize,
-    /// Nothing comes from it any more.
+    /// True once the device sends nothing any more.
     silent: bool,
     mcp: bool,
     mode: Option<Mode>,
@@ -58,7 +58,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Connected and greeted.
+    /// Connects a device and says hello.
     pub(crate) async fn connect(mcp: bool, turn_taking: TurnTaking) -> Self {
         let trace = Arc::new(Trace::new());
         let tools = Arc::new(ServerTools(Arc::clone(&trace)));
@@ -96,7 +96,7 @@ impl Device {
         self.trace.note(Seen::Busy(!self.held.is_empty()));
     }
 
-    /// The device, or the server, does this.
+    /// Records an event that the device or the server causes.
     fn does(&self, row: Row) {
         self.trace.note(Seen::Event(row));
     }
@@ -107,7 +107,7 @@ impl Device {
         self.pipeline.text(&format!(r#"{{"type":"hello","version":1,"features":{features}}}"#));
     }
 
-    /// Lets time pass, answers what comes and notes it.
+    /// Lets time pass, answers messages and records them.
     pub(crate) async fn pass(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
         while let Some(down) = self.next_by(deadline).await {
@@ -135,7 +135,7 @@ impl Device {
         self.trace.told(self.connection, self.opened + down.at, down.what);
     }
 
-    /// As the board's MCP server; one of its tools never answers.
+    /// Answers as the board's MCP server; one of its tools never answers.
     fn answer(&self, request: &Value) {
         let tool = |name: &str| {
             json!({"name": name, "description": "Does it.", "inputSchema": {
@@ -154,7 +154,7 @@ impl Device {
         self.pipeline.text(&json!({"type": "mcp", "payload": payload}).to_string());
     }
 
-    /// Until nothing more comes for a long time.
+    /// Waits until nothing more arrives for a long time.
     pub(crate) async fn settle(&mut self) {
         let longest = Instant::now() + ms(90_000);
         while let Some(down) = self.next_by((Instant::now() + QUIET).min(longest)).await {
@@ -199,14 +199,14 @@ impl Device {
         self.stream(&VOICE, true).await;
     }
 
-    /// Nobody says anything.
+    /// Sends sound without words.
     async fn is_heard(&mut self, noise: &[Bytes], voice: bool) {
         let number = self.outside.asks(Handling { hears: Hears::Nothing, ..Handling::ORDINARY });
         self.outside.speaks(number);
         self.stream(noise, voice).await;
     }
 
-    /// Says something and waits for the answer, or is cut off.
+    /// Says something and waits for the answer, or for the end of the turn.
     pub(crate) async fn speaks(&mut self, handling: Handling) {
         self.begins_to_speak(handling).await;
         if self.mode == Some(Mode::Manual) {
@@ -314,7 +314,7 @@ impl Device {
         self.pipeline.text(goodbye);
     }
 
-    /// As at the end of its process, whatever is going on.
+    /// Stops the server as at the end of its process, whatever is going on.
     async fn server_stops(&mut self) {
         self.trace.note(Seen::Cut);
         self.does(Row::ServerStops);
@@ -329,13 +329,13 @@ impl Device {
         self.pass(ms(20)).await;
     }
 
-    /// Until the server gives it up.
+    /// Falls silent, and waits until the server closes the connection.
     async fn falls_silent(&mut self) {
         self.trace.note(Seen::FellSilent);
         self.silent = true;
         self.pipeline.fall_silent();
         self.pass(ms(65_000)).await;
-        assert!(self.ended, "a device of which nothing is heard is given up after a minute");
+        assert!(self.ended, "a silent device is disconnected after a minute");
     }
 
     fn order(&self, order: DeviceOrder) -> bool {
@@ -359,7 +359,7 @@ impl Device {
         }
     }
 
-    /// Until the farewell begins, or the connection ends.
+    /// Waits until the farewell starts, or the connection ends.
     async fn long_silence(&mut self) {
         let longest = Instant::now() + ms(125_000);
         while let Some(down) = self.next_by(longest).await {
@@ -377,38 +377,38 @@ impl Device {
         self.pass(ms(20)).await;
     }
 
-    /// Until it is sent away.
+    /// Connects without a hello, and waits until the server closes the connection.
     async fn says_no_hello(&mut self) {
         self.connects().await;
         self.pass(ms(12_000)).await;
-        assert!(self.ended, "a device without hello is sent away after 10 s");
+        assert!(self.ended, "a device without hello is disconnected after 10 s");
     }
 
     async fn connects(&mut self) {
         self.trace.note(Seen::Cut);
         self.does(Row::SecondSocket);
         let next = self.pipeline.again();
-        // What the connection before is still told belongs to it.
+        // Messages that the previous connection still gets belong to it.
         self.pass(ms(20)).await;
         self.before.push(std::mem::replace(&mut self.pipeline, next));
         self.connected();
     }
 
-    /// Where it is pressed.
+    /// Releases the button if it is pressed.
     pub(crate) fn releases_the_button(&mut self) {
         if self.mode == Some(Mode::Manual) && !self.ended {
             self.listen_stop();
         }
     }
 
-    /// Connects again, where the server closed.
+    /// Connects again if the server has closed the connection.
     pub(crate) async fn stays_connected(&mut self) {
         if self.ended {
             self.connects_again().await;
         }
     }
 
-    /// Until it is told this, or nothing more.
+    /// Waits until this message arrives, or nothing more.
     pub(crate) async fn until(&mut self, name: &str) {
         while let Some(down) = self.next_by(Instant::now() + QUIET).await {
             let found = down.what.name() == name;
@@ -419,12 +419,12 @@ impl Device {
         }
     }
 
-    /// How many messages it has been told.
+    /// Returns the number of messages received.
     pub(crate) fn told(&self) -> usize {
         self.told
     }
 
-    /// Says something and waits for the answer until this holds.
+    /// Says something and waits for the answer until this condition holds.
     pub(crate) async fn speaks_until(&mut self, handling: Handling, holds: impl Fn(&Self) -> bool) {
         let number = self.outside.asks(handling);
         self.listen(Mode::Auto);
@@ -449,7 +449,7 @@ impl Device {
         }
     }
 
-    /// An ordinary question after all that, and its answer.
+    /// Asks an ordinary question after all events, and waits for its answer.
     pub(crate) async fn asks_at_last(&mut self) {
         self.releases_the_button();
         self.settle().await;
@@ -465,12 +465,12 @@ impl Device {
         &self.outside
     }
 
-    /// All that was wrong in its life.
+    /// Returns all faults of its life.
     pub(crate) fn faults(&self) -> Vec<judge::Fault> {
         judge::faults(&self.trace.entries(), &self.outside, self.turn_taking)
     }
 
-    /// Everything ends; says what does not.
+    /// Ends everything; returns an error for whatever does not end.
     pub(crate) async fn end(mut self, server_stops: bool) -> Result<(), String> {
         if server_stops {
             self.pipeline.process.cancel();
@@ -493,7 +493,7 @@ impl Device {
             return Err("a turn that is over still takes up a place".into());
         }
         drop(places);
-        // The servers and this test.
+        // The servers and this test hold one each.
         let held = Arc::strong_count(&self.tools);
         if held > self.servers + 1 {
             return Err(format!("a call outlived its connection: {held} hold the tools"));

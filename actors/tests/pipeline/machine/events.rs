@@ -1,10 +1,10 @@
-//! The events of a device's life, and how random sequences of them are drawn. Not for making them
-//! happen, which is [`super::device`]'s.
+//! Events of a device's life, and strategies for random sequences of them. Not for executing them:
+//! that is [`super::device`].
 
 use hearken_ports::ProviderErrorKind as Kind;
 use proptest::prelude::*;
 
-/// Who opens and closes the microphone.
+/// Side that opens and closes the microphone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Auto,
@@ -12,7 +12,7 @@ pub(crate) enum Mode {
     Realtime,
 }
 
-/// What the recogniser makes of an utterance.
+/// Result of the recogniser for an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hears {
     /// The person's words, after 30 ms.
@@ -21,14 +21,14 @@ pub(crate) enum Hears {
     WordsLate,
     /// Nothing: it was noise.
     Nothing,
-    /// A full stop: it was noise too.
+    /// A full stop: it was noise, too.
     FullStop,
     Refuses,
     Resets,
     Fails(Kind),
 }
 
-/// What the model does when it is asked.
+/// Reaction of the model to a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Model {
     /// One sentence.
@@ -38,66 +38,66 @@ pub(crate) enum Model {
     /// One sentence after 3 s.
     Slow,
     Fails(Kind),
-    /// One sentence, then it breaks off.
+    /// One sentence, then the stream breaks off.
     Breaks,
-    /// Not a word.
+    /// No text.
     Nothing,
-    /// An emoji and no word.
+    /// An emoji and no words.
     Emoji,
-    /// Calls this, then answers in one sentence.
+    /// A call of this tool, then an answer of one sentence.
     Calls(Tool),
-    /// Calls two tools at once, then answers.
+    /// Two concurrent calls, then an answer.
     CallsTwo,
-    /// Calls this, and then has nothing to say.
+    /// A call of this tool, then no text.
     CallsOnly(Tool),
-    /// Never stops calling.
+    /// Endless calls.
     CallsEndlessly,
 }
 
-/// What is called, and how.
+/// Kind of a called tool and of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
-    /// Of the server.
+    /// Tool of the server.
     Quick,
-    /// Of the server; takes 2 s.
+    /// Tool of the server that takes 2 s.
     Slow,
-    /// The same; goes on also when its turn is cut.
+    /// The same; continues when its turn is cut.
     Finishes,
-    /// Of the server; fails.
+    /// Tool of the server that fails.
     Fails,
-    /// Of the server; never answers.
+    /// Tool of the server that never answers.
     Never,
-    /// Of the device.
+    /// Tool of the device.
     Device,
-    /// Of the device, which never answers.
+    /// Tool of the device that never answers.
     DeviceNever,
-    /// Of the device, by the name that it had there.
+    /// Tool of the device, called by its original name.
     DottedName,
     /// A call without a name.
     NoName,
     /// A call without an id.
     NoId,
-    /// Arguments that are no object.
+    /// Arguments that are not an object.
     NoObject,
 }
 
-/// What the voice does with an answer's first sentence.
+/// Reaction of the synthesiser to an answer's first sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Voice {
     /// 300 ms of sound.
     Fine,
     /// 2 s of sound.
     Long,
-    /// The first of it comes after 3 s.
+    /// The sound starts after 3 s.
     Late,
-    /// It stalls in the midst of it for 2 s.
+    /// The sound stalls for 2 s in the middle.
     Stalls,
     Refuses,
-    /// 300 ms of sound, then it breaks off.
+    /// 300 ms of sound, then the stream breaks off.
     Breaks,
 }
 
-/// How a question is dealt with.
+/// Reactions of all ports to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handling {
     pub(crate) hears: Hears,
@@ -106,15 +106,15 @@ pub(crate) struct Handling {
 }
 
 impl Handling {
-    /// Nothing goes wrong.
+    /// Reactions without a fault.
     pub(crate) const ORDINARY: Self =
         Self { hears: Hears::Words, model: Model::Short, voice: Voice::Fine };
 }
 
-/// One thing that happens.
+/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Once more.
+    /// Another hello.
     Hello {
         mcp: bool,
     },
@@ -135,30 +135,31 @@ pub(crate) enum Event {
     Say,
     /// A notice is pushed.
     Notice,
-    /// The server has no room for turns until the next event, or has again.
+    /// The server starts to refuse turns until the next event, or admits them again.
     Busy(bool),
     SettingsReloaded,
     SecondSocket,
     SocketLost,
-    /// The device leaves in order.
+    /// The device disconnects in order.
     Goodbye,
-    /// It is told to start anew, and drops the socket as firmware does.
+    /// The device is ordered to restart, and drops the socket as firmware does.
     Reboot,
-    /// The server sends it away.
+    /// The server closes the connection.
     SentAway,
-    /// The server stops, and another one takes its place.
+    /// The server stops, and another one replaces it.
     ServerStops,
-    /// Nothing comes from it any more, not even the answer to a ping, until it is given up.
+    /// The device sends nothing any more, not even the answer to a ping, until the server closes
+    /// the connection.
     FallsSilent,
-    /// It connects anew and says no hello until it is sent away.
+    /// The device reconnects and sends no hello until the server closes the connection.
     NoHello,
-    /// A message that nobody understands, or that changes nothing; by its place in a list.
+    /// A message that is unreadable, or that changes nothing; by its index in [`ODD`].
     Odd(usize),
-    /// Nobody says anything until the farewell begins.
+    /// Silence until the farewell starts.
     LongSilence,
 }
 
-/// Messages that nobody understands, or that change nothing.
+/// Messages that are unreadable, or that change nothing.
 pub(super) const ODD: [&str; 6] = [
     "no json",
     "[1]",
@@ -168,20 +169,20 @@ pub(super) const ODD: [&str; 6] = [
     r#"{"type":"iot","update":true,"states":[{"name":"Lamp","state":{"power":true}}]}"#,
 ];
 
-/// An event, and how long it is until the next.
+/// Event, and the time until the next one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) event: Event,
     pub(crate) then_ms: u64,
 }
 
-/// One device's life.
+/// Life of one device.
 #[derive(Debug, Clone)]
 pub(crate) struct Life {
-    /// It has tools of its own.
+    /// True if it has tools of its own.
     pub(crate) mcp: bool,
     pub(crate) steps: Vec<Step>,
-    /// It ends with the server, not with the device.
+    /// True if it ends with the server, not with the device.
     pub(crate) server_stops: bool,
 }
 
@@ -288,7 +289,7 @@ fn step() -> impl Strategy<Value = Step> {
     (event(), waits).prop_map(|(event, then_ms)| Step { event, then_ms })
 }
 
-/// Lives of up to ten events. In some nothing else is odd than what the model does again and again.
+/// Lives of up to ten events. In some of them only the model is unusual, again and again.
 pub(crate) fn life() -> impl Strategy<Value = Life> {
     let steps = prop::collection::vec(step(), 1..=10);
     let habit = prop_oneof![model(), tool().prop_map(Model::Calls)];

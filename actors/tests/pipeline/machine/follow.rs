@@ -1,7 +1,7 @@
-//! Follows one connection's trace with the table, as all the states that it may be in: what the
-//! device and the ports do moves them, what the device is told and the ports are asked leaves those
-//! that agree. Where none is left, the real thing does what the table does not say. Not for the
-//! cells, which are [`super::table`]'s.
+//! Follows one connection's trace with the table, as the set of all states that it may be in:
+//! events of the device and the ports change the states, and messages to the device and requests to
+//! the ports remove the states that do not match. An empty set means that the pipeline deviates
+//! from the table. Not for the cells, which are in [`super::table`].
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use super::table::{About, Event, Model, State, Utterance};
 use super::trace::{Entry, Seen};
 use crate::ms;
 
-/// What is no further apart happens at once.
+/// Maximum distance of simultaneous entries.
 const AT_ONCE: Duration = ms(2);
-/// Whatever follows from something by itself has followed by then.
+/// Maximum delay of effects without a time of their own.
 pub(super) const SOON: Duration = ms(250);
-/// After a wake word, before its greeting.
+/// Delay between a wake word and its greeting.
 const GRACE: Duration = ms(400);
-/// The device's clock is looked at this often.
+/// Interval between checks of the device's timers.
 const CLOCK: Duration = ms(1_200);
-/// A device is pinged this often.
+/// Interval between pings.
 const PING: Duration = ms(30_000);
-/// So few are none, however they add up.
+/// Maximum number of packets of voice that never start an utterance.
 const TOO_FEW: usize = 3;
 /// The same over a reply.
 const TOO_FEW_OVER_REPLY: usize = 2;
 
-/// Something that comes by itself, not before the first time and not after the second.
+/// Event that happens by itself, with its earliest and its latest time.
 type Due = (Event, Duration, Duration);
 
 struct Follower {
@@ -38,18 +38,18 @@ struct Follower {
     possible: Vec<Possible>,
     wire: Wire,
     busy: bool,
-    /// When the device fell silent, and when it was heard last.
+    /// Start of the device's silence, and time of its last message.
     silent_since: Option<Duration>,
     inbound: Duration,
-    /// Packets of voice without silence between.
+    /// Consecutive packets of voice.
     voice: usize,
     last_voice: Duration,
     last_packet: Duration,
-    /// Something ends the hearing of what was said, or a turn, at this moment.
+    /// True if an event may end an utterance or a turn at this moment.
     disturbed: bool,
 }
 
-/// Follows a connection from its beginning.
+/// Follows a connection from its start.
 pub(super) fn check(connection: &Connection, faults: &mut Faults) {
     let mut entries = connection.entries.iter();
     let Some(begin) = entries.position(|e| matches!(e.seen, Seen::Connected)) else { return };
@@ -91,7 +91,7 @@ impl Follower {
         }
     }
 
-    /// Moves and compares with all that happens at one moment.
+    /// Applies and checks all entries of one moment.
     fn lives(&mut self, moment: &[&Entry]) -> Result<(), String> {
         let before: Vec<_> = self.possible.iter().map(|p| p.model).collect();
         self.disturbed = moment.iter().any(|e| e.seen.forgets());
@@ -124,10 +124,10 @@ impl Follower {
             return Ok(());
         }
         let seen: Vec<_> = moment.iter().map(|e| e.seen.in_short()).collect();
-        Err(format!("at {at:?} happens {seen:?}, of which the table knows nothing in {before:?}"))
+        Err(format!("at {at:?} happens {seen:?}, which the table does not allow in {before:?}"))
     }
 
-    /// What comes by itself until now has come, or may have.
+    /// Applies the events that have happened by themselves by now, or may have.
     fn passes(&mut self, now: Duration) {
         let mut open: Vec<_> = self.possible.drain(..).map(|p| (p, 0)).collect();
         while let Some((possible, depth)) = open.pop() {
@@ -147,7 +147,7 @@ impl Follower {
         }
     }
 
-    /// What comes by itself in this state.
+    /// Returns the events that happen by themselves in this state.
     fn due(&self, p: &Possible) -> Vec<Due> {
         let mut due = Vec::new();
         if matches!(p.model.state, State::Closing(_)) {
@@ -204,7 +204,7 @@ impl Follower {
         }
     }
 
-    /// Silence ends what is said, but while a button is held.
+    /// Returns the end of speech by silence; none while a button is held.
     fn end_of_speech(&self, p: &Possible, utterance: Utterance) -> Option<Due> {
         if p.model.microphone == Some(Mode::Manual) {
             return None;
@@ -216,7 +216,7 @@ impl Follower {
         Some((Event::SpeechEnds, self.last_voice + ms(200), self.last_voice + ms(700)))
     }
 
-    /// All that it may be after this event.
+    /// Returns all states that are possible after this event.
     fn after(&self, p: &Possible, event: Event, at: Duration) -> Vec<Possible> {
         let mut all = Vec::new();
         for model in p.model.next(event) {
@@ -247,8 +247,8 @@ impl Follower {
         }
     }
 
-    /// Leaves the states that fit, changed by it. What crosses something that the device does may
-    /// be of the turn before.
+    /// Retains the states that match, as changed by `fit`. An entry at the time of a disturbance
+    /// may belong to the turn before.
     fn fits(&mut self, mut fit: impl FnMut(&mut Possible) -> bool) {
         let mut all = self.possible.clone();
         all.retain_mut(|p| fit(p));
@@ -292,7 +292,7 @@ impl Follower {
         let before = self.possible.clone();
         self.every(event, at);
         match event {
-            // What comes from elsewhere may overtake what the device did just before.
+            // A message from elsewhere may overtake an event of the device just before.
             Event::Says if self.wire.crossed => {
                 let queued = before.iter().map(|p| Possible {
                     model: p.model.queues(),
@@ -326,14 +326,14 @@ impl Follower {
             let counts = awaited && p.model.hears() && (voice || button);
             p.voice = if counts { p.voice + 1 } else { 0 };
         }
-        // Over a reply it ends before the recogniser is opened.
+        // Over a reply, speech starts before the recogniser is opened.
         let over_reply = self.possible.iter().filter(|p| p.model.sounds && p.model.hears());
         let starts = over_reply.filter(|_| self.voice >= TOO_FEW_OVER_REPLY);
         let starts: Vec<_> = starts.flat_map(|p| self.after(p, Event::SpeechStarts, at)).collect();
         self.possible.extend(starts);
     }
 
-    /// The recogniser was opened: the microphone is.
+    /// Applies the opening of the recogniser, which requires an open microphone.
     fn opens(&mut self, at: Duration, hears: Hears) {
         let mut all = Vec::new();
         for p in &self.possible {
@@ -346,7 +346,7 @@ impl Follower {
                 let starts = self.after(p, Event::SpeechStarts, at).into_iter();
                 all.extend(starts.map(|p| p.with(Utterance { button: false, hears: Some(hears) })));
             }
-            // It is forgotten at once.
+            // The utterance may be dropped at once.
             if self.disturbed {
                 all.push(p.clone());
             }

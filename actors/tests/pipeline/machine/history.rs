@@ -1,5 +1,5 @@
-//! What the prompts of one connection may hold: legal messages, and of earlier turns what was
-//! answered and heard. Not for the wire.
+//! Allowed content of a connection's prompts: valid messages, and of earlier turns what was
+//! answered and heard. Not for the device protocol.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn is_object(arguments: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(arguments).is_ok_and(|v| v.is_object())
 }
 
-/// A model's API takes these messages.
+/// Checks that a model API accepts these messages.
 fn legal(asked: &Asked, faults: &mut Faults) {
     let k = asked.k;
     let mut messages = asked.messages.iter().peekable();
@@ -72,7 +72,7 @@ fn has_words(message: &ChatMessage) -> bool {
     message.content.chars().any(char::is_alphanumeric)
 }
 
-/// Nobody took back what is asked, and it was not answered already.
+/// Checks that the question was neither cut nor already answered.
 fn living(connection: &Connection, at: Duration, asked: &Asked, faults: &mut Faults) {
     for question in &asked.questions {
         let k = asked.k;
@@ -92,7 +92,7 @@ fn living(connection: &Connection, at: Duration, asked: &Asked, faults: &mut Fau
     }
 }
 
-/// Earlier turns stand there with what was heard of them.
+/// Checks that earlier turns are in the prompt with what was heard of them.
 fn remembered(connection: &Connection, at: Duration, asked: &Asked, faults: &mut Faults) {
     let k = asked.k;
     let shown = |text: &str| connection.shown().any(|(when, t)| *when <= at && t == text.trim());
@@ -104,7 +104,7 @@ fn remembered(connection: &Connection, at: Duration, asked: &Asked, faults: &mut
             earlier.does == ModelAct::Calls || (0..3).any(|n| shown(sentence(earlier.k, n)))
         });
         if !heard {
-            let what = format!("prompt {k} holds {:?}, which nobody answered", message.content);
+            let what = format!("prompt {k} holds {:?}, which was not answered", message.content);
             fault(faults, "remembered", what);
         }
     }

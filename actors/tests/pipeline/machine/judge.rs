@@ -1,4 +1,4 @@
-//! What must hold in any life of a device, judged from its trace. Not for making it live.
+//! Properties of every life of a device, checked on its trace. Not for executing the life.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,42 +15,43 @@ use super::trace::{Asked, Entry, Seen, Trace, numbers};
 use super::{follow, history, turns};
 use crate::ms;
 
-/// Things at one instant have no order: what was under way then is no fault.
+/// Maximum distance of simultaneous entries: they have no order, and messages that were on their
+/// way are no fault.
 pub(super) const AT_ONCE: Duration = ms(20);
-/// The edge hears that a person speaks up to this long before the recogniser does.
+/// Maximum time between the detection of speech and the opening of the recogniser.
 const HEARD_BEFORE: Duration = ms(250);
 
-/// Of so much sound nobody has understood a word.
+/// Length of sound in which no word can be understood.
 const FIRST_SOUND: Duration = ms(150);
-/// A message is spoken by then, where nobody disturbs.
+/// Maximum delay until a message is spoken, without disturbances.
 const A_WHILE: Duration = ms(30_000);
 
-/// Something that must not be.
+/// Violation of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) rule: &'static str,
     pub(crate) what: String,
 }
 
-/// The faults of one life.
+/// Faults of one life.
 pub(super) type Faults = Vec<Fault>;
 
 pub(super) fn fault(faults: &mut Faults, rule: &'static str, what: impl Into<String>) {
     faults.push(Fault { rule, what: what.into() });
 }
 
-/// What one connection's device was told while it was spoken to once.
+/// One reply to a connection's device.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Speech {
     pub(super) start: Duration,
     pub(super) stop: Option<Duration>,
-    /// When the first sound of it was sent.
+    /// Time at which its first sound was sent.
     sound: Option<Duration>,
     pub(super) shown: Vec<(Duration, String)>,
 }
 
 impl Speech {
-    /// From when on it was heard: it is not where it was cut with its first sound.
+    /// Returns the time from which it was heard; `None` if it was cut at its first sound.
     pub(super) fn heard(&self) -> Option<Duration> {
         let heard = |sound: &Duration| self.stop.is_none_or(|stop| stop > *sound + FIRST_SOUND);
         self.sound.filter(heard)
@@ -61,17 +62,17 @@ impl Speech {
 pub(super) struct Connection<'a> {
     pub(super) entries: Vec<&'a Entry>,
     pub(super) speeches: Vec<Speech>,
-    /// When the device, or the test, left it.
+    /// Time at which the device, or the test, left it.
     ended: Duration,
 }
 
 impl<'a> Connection<'a> {
-    /// What was shown to the device, and when.
+    /// Returns the displayed texts, with their times.
     pub(super) fn shown(&self) -> impl Iterator<Item = &(Duration, String)> {
         self.speeches.iter().flat_map(|s| &s.shown)
     }
 
-    /// The prompts asked on it, and when.
+    /// Returns its prompts, with their times.
     pub(super) fn asked(&self) -> impl Iterator<Item = (Duration, &'a Asked)> {
         self.entries.iter().filter_map(|e| match &e.seen {
             Seen::Asked(asked) => Some((e.at, asked)),
@@ -79,14 +80,14 @@ impl<'a> Connection<'a> {
         })
     }
 
-    /// When somebody ended what was not answered yet.
+    /// Returns the times at which unanswered words were cut.
     pub(super) fn cuts(&self) -> impl Iterator<Item = Duration> {
         let cuts = |e: &&&Entry| matches!(e.seen, Seen::Cut | Seen::Aborted);
         self.entries.iter().filter(cuts).map(|e| e.at)
     }
 
-    /// Until when nothing comes that may end a turn of that time: a person, somebody else, or the
-    /// end of the connection.
+    /// Returns the time until which no event may end a turn of that time: an utterance, a cut, or
+    /// the end of the connection.
     pub(super) fn undisturbed_after(&self, at: Duration) -> Duration {
         let spoke = self.entries.iter().filter(|e| matches!(e.seen, Seen::Opened(_)));
         let spoke = spoke.filter(|e| e.at > at).map(|e| e.at.saturating_sub(HEARD_BEFORE));
@@ -94,7 +95,7 @@ impl<'a> Connection<'a> {
         cut.unwrap_or(Duration::MAX).min(self.ended.saturating_sub(HEARD_BEFORE))
     }
 
-    /// When this question was last said, by then.
+    /// Returns the last time at which this question was asked, up to `by`.
     pub(super) fn said(&self, question: usize, by: Duration) -> Option<Duration> {
         let says = |e: &&&Entry| match e.seen {
             Seen::Typed(n) | Seen::Heard(n) => n == question && e.at <= by,
@@ -103,8 +104,8 @@ impl<'a> Connection<'a> {
         self.entries.iter().filter(says).map(|e| e.at).next_back()
     }
 
-    /// Until when somebody who holds the button at this time holds it: what is pushed waits so long,
-    /// and longer where nobody lets go, which the table sees to.
+    /// Returns the time until which a button that is held at this time stays pressed. Pushed
+    /// messages wait until then, or longer if it is not released, which the table checks.
     fn button_held_until(&self, at: Duration) -> Duration {
         let button = |e: &&Entry| match e.seen {
             Seen::Event(Event::ListenStart(mode)) => Some((e.at, mode == Mode::Manual)),
@@ -124,7 +125,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Everything that was wrong in this life.
+/// Returns all faults of this life.
 pub(crate) fn faults(entries: &[Entry], outside: &Outside, turn_taking: TurnTaking) -> Faults {
     let mut faults = Vec::new();
     let last = entries.iter().map(|e| e.connection).max().unwrap_or_default();
@@ -148,7 +149,7 @@ pub(crate) fn faults(entries: &[Entry], outside: &Outside, turn_taking: TurnTaki
     faults
 }
 
-/// Sound and sentences stand between one start and one stop.
+/// Checks that sound and sentences are between one start and one stop.
 fn speeches(entries: &[&Entry], faults: &mut Faults) -> Vec<Speech> {
     let mut all: Vec<Speech> = Vec::new();
     let mut aborted = None;
@@ -185,7 +186,7 @@ fn speeches(entries: &[&Entry], faults: &mut Faults) -> Vec<Speech> {
     all
 }
 
-/// An abort is answered by `tts stop` at once.
+/// Checks that an abort is answered by `tts stop` at once.
 fn aborts(connection: &Connection, faults: &mut Faults) {
     let told = |from: Duration, name: &str| {
         connection.entries.iter().any(|e| {
@@ -203,7 +204,7 @@ fn aborts(connection: &Connection, faults: &mut Faults) {
     }
 }
 
-/// Nothing of a turn follows once it was cut.
+/// Checks that nothing of a turn follows its cut.
 fn stale(connection: &Connection, faults: &mut Faults) {
     for (n, speech) in connection.speeches.iter().enumerate() {
         for (at, text) in &speech.shown {
@@ -218,7 +219,7 @@ fn stale(connection: &Connection, faults: &mut Faults) {
     }
 }
 
-/// What is shown as understood are words, said lately, and each once.
+/// Checks that displayed transcripts are words that were said recently, each once.
 fn understood(connection: &Connection, faults: &mut Faults) {
     let mut seen = Vec::new();
     for entry in &connection.entries {
@@ -240,7 +241,7 @@ fn understood(connection: &Connection, faults: &mut Faults) {
     }
 }
 
-/// What is pushed is spoken, as plain words.
+/// Checks that pushed messages are spoken, as plain words.
 fn messages(connection: &Connection, faults: &mut Faults) {
     for entry in &connection.entries {
         match &entry.seen {
@@ -254,14 +255,14 @@ fn messages(connection: &Connection, faults: &mut Faults) {
                 }
             }
             Seen::Line(line) if line.contains('*') || line.contains('😊') => {
-                fault(faults, "say raw", format!("{line:?} was to be spoken as it stands"));
+                fault(faults, "say raw", format!("{line:?} was synthesised unchanged"));
             }
             _ => {}
         }
     }
 }
 
-/// An ordinary question is answered, after whatever came before.
+/// Checks that an ordinary question is answered, whatever happened before.
 fn at_last(connection: &Connection, faults: &mut Faults) {
     let Some(settled) = connection.entries.iter().find(|e| matches!(e.seen, Seen::Settled)) else {
         return;
@@ -282,12 +283,12 @@ fn at_last(connection: &Connection, faults: &mut Faults) {
     let asked = connection.asked().filter(|(at, _)| *at > settled.at);
     let questions: Vec<_> = asked.map(|(_, asked)| asked.questions.len()).collect();
     if questions != [1] {
-        fault(faults, "at last", format!("the model was asked so many questions: {questions:?}"));
+        fault(faults, "at last", format!("the model was asked these questions: {questions:?}"));
     }
 }
 
 #[test]
-fn what_must_not_be_is_found() {
+fn violations_are_found() {
     let told = |name: &str| Seen::Received(Received::Text(json!({"type": "tts", "state": name})));
     let sound = || Seen::Received(Received::Audio(Bytes::new()));
     for (rule, seen) in [
@@ -309,7 +310,7 @@ fn what_must_not_be_is_found() {
 }
 
 #[test]
-fn what_the_table_does_not_say_is_found() {
+fn deviations_from_the_table_are_found() {
     let told = |name: &str| Seen::Received(Received::Text(json!({"type": "tts", "state": name})));
     let speaks = || (0..5).map(|_| Seen::Packet { voice: true });
     let listens = || Seen::Event(Event::ListenStart(Mode::Auto));

@@ -1,13 +1,15 @@
-//! Random lives of a device at the real pipeline, in virtual time: thousands of sequences of events,
-//! each followed with the table, event by event, and judged by what must always hold. The tables of states and events are in
-//! `docs/state-machines/device-connection.md` and `turn.md`. Each run lives the same lives;
-//! `PROPTEST_RNG_SEED=SEED` lives others, `PROPTEST_CASES=COUNT` with more than 256 three times so many. A life that fails is shortened, and printed with its
-//! seed. Not for single events, which have tests of their own beside this folder.
+//! Random lives of a device at the real pipeline, in virtual time: thousands of sequences of
+//! events, each followed with the table, event by event, and checked for properties that always
+//! hold. The tables of states and events are in `docs/state-machines/device-connection.md` and
+//! `turn.md`. Each run plays the same lives; `PROPTEST_RNG_SEED=SEED` plays others,
+//! `PROPTEST_CASES=COUNT` with more than 256 three times that number. A failing life is shortened,
+//! and printed with its seed. Not for single events, which have tests of their own beside this
+//! folder.
 //!
-//! Reading order: [`events`] (what may happen), [`outside`] (the ports), [`server`], [`device`] (makes
-//! it happen), [`trace`] (what was seen), [`table`] (the table as a function), [`follow`] and [`possible`] (they go
-//! along with what was seen), [`judge`], [`history`] and [`turns`] (what must hold besides), and
-//! [`afterwards`] (ten ordinary turns after each single event).
+//! Reading order: [`events`] (possible events), [`outside`] (the ports), [`server`], [`device`]
+//! (executes the events), [`trace`] (recorded entries), [`table`] (the table as a function),
+//! [`follow`] and [`possible`] (follow the entries), [`judge`], [`history`] and [`turns`] (further
+//! properties), and [`afterwards`] (ten ordinary turns after each single event).
 
 mod afterwards;
 mod device;
@@ -30,9 +32,9 @@ use judge::Fault;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use server::TurnTaking;
 
-/// Lives for each case of an ordinary property where all is played: 3,072 in `scripts/long tests`, 256 in the gate.
+/// Lives per proptest case if all are played: 3,072 in `scripts/long tests`, 256 in the gate.
 const LIVES_PER_CASE: u32 = 3;
-/// Of which seed they are, unless the environment names one.
+/// Default seed, unless the environment names one.
 const SEED: u64 = 7;
 
 /// Runs this in virtual time.
@@ -44,7 +46,7 @@ fn virtually<T>(work: impl Future<Output = T>) -> T {
     actix::System::with_tokio_rt(clock).block_on(work)
 }
 
-/// All that is wrong in one life.
+/// Returns all faults of one life.
 fn lived(life: &Life, turn_taking: TurnTaking) -> Vec<Fault> {
     virtually(async move {
         let mut device = Device::connect(life.mcp, turn_taking).await;
@@ -58,12 +60,13 @@ fn lived(life: &Life, turn_taking: TurnTaking) -> Vec<Fault> {
     })
 }
 
-/// True where all is played that there is, as `scripts/long tests` does by its number of cases; the gate plays a third.
+/// Returns true if all lives are played, which `scripts/long tests` requests by its number of
+/// cases; the gate plays a third.
 fn plays_all() -> bool {
     Config::default().cases > 256
 }
 
-/// The environment's seed, or the one of each run.
+/// Returns the configuration with the environment's seed, or the default one.
 fn config() -> Config {
     let mut config = Config::default();
     if plays_all() {
@@ -78,12 +81,12 @@ fn config() -> Config {
 }
 
 #[test]
-fn whatever_happens_a_device_is_told_what_it_may_be_told_and_answered_afterwards() {
+fn any_life_follows_the_table_and_ends_with_an_answer() {
     live(TurnTaking::Plain);
 }
 
 #[test]
-fn the_same_where_answers_are_begun_early_and_replies_paused() {
+fn any_life_with_early_answers_and_pauses_ends_with_an_answer() {
     live(TurnTaking::Eager);
 }
 

@@ -1,6 +1,5 @@
-//! What is outside of a device's pipeline, as far as a life's events decide it: the recogniser, the
-//! model, the voice and the server's tools; and a record of what they were asked. Not for the
-//! device.
+//! Everything outside a device's pipeline that a life's events control: the recogniser, the model,
+//! the synthesiser and the server's tools; and a record of their requests. Not for the device.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
@@ -18,7 +17,7 @@ use super::events::{Handling, Hears, Model, Tool, Voice};
 use super::trace::{Asked, Seen, Trace, numbers};
 use crate::ms;
 
-/// Texts that ports need for as long as the process lives.
+/// Texts that ports need while the process lives.
 static QUESTIONS: LazyLock<Vec<String>> =
     LazyLock::new(|| (0..100).map(|n| format!("question {n} please")).collect());
 static ANSWERS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
@@ -26,24 +25,24 @@ static ANSWERS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
     (0..300).map(sentences).collect()
 });
 
-/// What a person asks for the `n`th time.
+/// Returns the text of the `n`th question.
 pub(crate) fn question(n: usize) -> &'static str {
     &QUESTIONS[n]
 }
 
-/// The `n`th sentence of the answer to the `k`th prompt.
+/// Returns the `n`th sentence of the answer to the `k`th prompt.
 pub(crate) fn sentence(k: usize, n: usize) -> &'static str {
     &ANSWERS[k][n]
 }
 
-/// What the model does with one prompt, in short.
+/// Reaction of the model to one prompt, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelAct {
     Writes {
         sentences: usize,
     },
     Calls,
-    /// After these sentences.
+    /// The model fails after this many sentences.
     Fails {
         sentences: usize,
     },
@@ -52,18 +51,18 @@ pub(crate) enum ModelAct {
 #[derive(Default)]
 struct Known {
     handling: HashMap<usize, Handling>,
-    /// The question that is being spoken.
+    /// Number of the question that is being spoken.
     spoken: usize,
-    /// The voice of each prompt's answer.
+    /// Reaction of the synthesiser to each prompt's answer.
     voices: Vec<Voice>,
 }
 
-/// Time that a slow tool takes.
+/// Duration of a slow tool.
 pub(super) const TOOL_TAKES: Duration = ms(2_000);
-/// Longest time that a tool of the server may take.
+/// Time limit of the server's tools.
 pub(super) const TOOL_LIMIT: Duration = ms(3_000);
 
-/// The ports of one device's life.
+/// Ports of one device's life.
 pub(crate) struct Outside {
     known: Mutex<Known>,
     pub(crate) trace: Arc<Trace>,
@@ -78,12 +77,12 @@ impl Outside {
         self.known.lock().expect("nothing panics while it holds this")
     }
 
-    /// The port that was just asked.
+    /// Records how long the port that was just asked works.
     fn works_for(&self, time: Duration) {
         self.trace.note(Seen::Works(self.trace.now() + time));
     }
 
-    /// The next question, which is dealt with like this.
+    /// Adds the next question with these reactions. Returns its number.
     pub(crate) fn asks(&self, handling: Handling) -> usize {
         let mut known = self.known();
         let number = known.handling.len();
@@ -91,26 +90,26 @@ impl Outside {
         number
     }
 
-    /// How many questions there have been.
+    /// Returns the number of questions so far.
     pub(crate) fn questions(&self) -> usize {
         self.known().handling.len()
     }
 
-    /// This question is being spoken from here on.
+    /// Marks this question as being spoken from now on.
     pub(crate) fn speaks(&self, number: usize) {
         self.known().spoken = number;
     }
 
-    /// How this question is dealt with.
+    /// Returns the reactions to this question.
     pub(crate) fn handling(&self, number: usize) -> Handling {
         self.known().handling.get(&number).copied().unwrap_or(Handling::ORDINARY)
     }
 }
 
-/// How long a call takes at most, until the model is asked again.
+/// Maximum duration of a call, until the model is asked again.
 const CALLS: Duration = ms(3_300);
 
-/// How long the recogniser takes, once it has heard all.
+/// Returns the duration of recognition after the end of the utterance.
 pub(crate) fn recognises(hears: Hears) -> Duration {
     match hears {
         Hears::Words | Hears::Nothing | Hears::FullStop => ms(30),
@@ -120,7 +119,7 @@ pub(crate) fn recognises(hears: Hears) -> Duration {
     }
 }
 
-/// How long the model takes.
+/// Returns the duration of the model's answer.
 fn thinks_for(act: &LlmAct) -> Duration {
     match act {
         LlmAct::Write(pieces, each) => *each * u32::try_from(pieces.len()).unwrap_or(u32::MAX),
@@ -130,7 +129,7 @@ fn thinks_for(act: &LlmAct) -> Duration {
     }
 }
 
-/// How long the voice takes.
+/// Returns the duration of synthesis.
 fn speaks_for(act: &TtsAct) -> Duration {
     match act {
         TtsAct::Audio { length, first, .. } => *first + *length / 100,
@@ -249,7 +248,7 @@ fn request(tool: Tool, n: usize) -> ToolRequest {
     ToolRequest { id, name: name.into(), arguments: arguments.into() }
 }
 
-/// The server's tools.
+/// Tools of the server.
 pub(crate) struct ServerTools(pub(crate) Arc<Trace>);
 
 impl ToolSource for ServerTools {

@@ -1,5 +1,5 @@
-//! One of the states that a connection may be in, beside the table's: what was said, what works until when, and what has
-//! to follow. Not for how all of them move: that is [`super::follow`].
+//! One of the possible states of a connection, in addition to that of the table: pending results,
+//! working ports, and required effects. Not for the transitions: those are in [`super::follow`].
 
 use std::time::Duration;
 
@@ -9,48 +9,49 @@ use super::outside::{ModelAct, recognises};
 use super::table::{About, Event, Model, State, Utterance};
 use super::trace::Asked;
 
-/// So many packets of voice are heard for certain.
+/// Number of packets of voice that always start an utterance.
 const CERTAIN: usize = 4;
 
-/// One of the states that the connection may be in, and since when.
+/// Possible state of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Possible {
     pub(super) model: Model,
-    /// It rests, or its turn has begun, since then.
+    /// Start of its rest, or of its turn.
     pub(super) since: Duration,
-    /// Nobody has spoken since then.
+    /// End of the last speech.
     pub(super) quiet_since: Duration,
-    /// What the recogniser will tell, and when.
+    /// Results that the recogniser will return, with their times.
     pub(super) results: Vec<(Duration, Event)>,
-    /// The recogniser has to be told that the utterance is over.
+    /// True if the end of the utterance must still be reported to the recogniser.
     pub(super) to_finish: bool,
-    /// The model has to be asked by then.
+    /// Latest time at which the model must be asked.
     pub(super) to_ask: Option<Duration>,
-    /// A call that goes on when the person speaks on, or makes a noise, ends then.
+    /// End of a finishing call, which continues when the person speaks on or makes a noise.
     pub(super) finishes_at: Duration,
-    /// The model ends without a word, and nothing is to be said.
+    /// True if the model ends without words, and nothing must be spoken.
     pub(super) silent: bool,
-    /// The turn's ports work until then.
+    /// Time until which the turn's ports work.
     pub(super) works_until: Duration,
-    /// The device plays until then.
+    /// Time until which the device plays.
     pub(super) plays_until: Duration,
-    /// Packets of voice since it began to hear.
+    /// Packets of voice since the microphone counts.
     pub(super) voice: usize,
 }
 
-/// What the device was told.
+/// Messages that the device received.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     pub(super) speaking: bool,
     pub(super) closed: Option<u16>,
-    /// `stt`, at this moment.
+    /// Number of `stt` messages at this moment.
     pub(super) shown: usize,
-    /// More than one thing was done at this moment: what the first calls for may be left out.
+    /// True if more than one event happened at this moment: effects of the first ones may be
+    /// absent.
     pub(super) crossed: bool,
 }
 
 impl Possible {
-    /// What was said and what works goes with the turn.
+    /// Updates everything that depends on the turn after an event.
     pub(super) fn follows(&mut self, before: &Self, event: Event, at: Duration) {
         let old = &before.model;
         let new = &self.model;
@@ -77,7 +78,7 @@ impl Possible {
         }
         if begins {
             let asks = new.state == State::Thinking && new.about == About::Question;
-            // The same words again wait for the call that was made for them.
+            // A repeated question waits for the finishing call of its first answer.
             let again = matches!(event, Event::NoWords | Event::EarlierNothing);
             let from = if again { at.max(self.finishes_at) } else { at };
             self.to_ask = asks.then_some(from + SOON);
@@ -103,7 +104,7 @@ impl Possible {
         }
     }
 
-    /// The utterance is over: what comes of it, after what was said before it.
+    /// Adds the result of a finished utterance, after earlier results.
     pub(super) fn recognises(&mut self, utterance: Utterance, at: Duration) {
         let Some(hears) = utterance.hears else { return self.will_tell(at, Event::NoWords) };
         let event = match hears {
@@ -115,7 +116,7 @@ impl Possible {
         self.to_finish = !matches!(hears, Hears::Refuses | Hears::Resets);
     }
 
-    /// The recogniser will tell this, not before what was said before it.
+    /// Adds a result of the recogniser, not before earlier results.
     pub(super) fn will_tell(&mut self, at: Duration, event: Event) {
         let earlier = self.results.last().map_or(Duration::ZERO, |(at, _)| *at);
         self.results.push((at.max(earlier), event));
@@ -125,7 +126,7 @@ impl Possible {
         Self { model: Model { utterance: Some(utterance), ..self.model }, voice: 0, ..self.clone() }
     }
 
-    /// The model was asked.
+    /// Applies a request to the model. Returns false if it is not allowed.
     pub(super) fn asks(&mut self, asked: &Asked) -> bool {
         let speaks = matches!(self.model.state, State::Thinking | State::Speaking);
         self.to_ask = None;
@@ -133,7 +134,7 @@ impl Possible {
         speaks && self.model.about == About::Question
     }
 
-    /// The voice was asked for this.
+    /// Returns true if the synthesiser may be asked for this.
     pub(super) fn speaks(&mut self, line: &str) -> bool {
         let answers = matches!(self.model.state, State::Thinking | State::Speaking);
         match self.model.about {
@@ -144,7 +145,7 @@ impl Possible {
         }
     }
 
-    /// What the device was told is what it had to be told by now.
+    /// Returns true if the device has received exactly the required messages.
     pub(super) fn agrees(&self, wire: &Wire, now: Duration) -> bool {
         let closed = match self.model.state {
             State::Closing(None) => true,

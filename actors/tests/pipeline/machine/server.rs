@@ -1,4 +1,4 @@
-//! The server that a device connects to: its settings, and what is outside of it. Not for connections.
+//! Server of a device: its settings and its ports. Not for connections.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use hearken_dialogue::testkit::Plan;
 use super::outside::{Outside, ServerTools};
 use crate::ms;
 
-/// Turns that may run at once.
+/// Maximum number of concurrent turns.
 pub(super) const PLACES: usize = 2;
 
-/// How the server takes turns.
+/// Turn-taking of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnTaking {
-    /// It works on an answer when the person has finished, and voice ends a reply: as the table has it.
+    /// No early answers, and voice ends a reply: as in the table.
     Plain,
-    /// As by default: it begins answers early in pauses, and voice pauses a reply until there are words.
+    /// The default: early answers in pauses, and voice pauses a reply until the words are known.
     Eager,
 }
 
@@ -37,7 +37,7 @@ fn settings(turn_taking: TurnTaking) -> PipelineSettings {
     settings
 }
 
-/// A server that has just started, and the first connection to it.
+/// Starts a server, and opens the first connection to it.
 pub(super) fn starts(
     turn_taking: TurnTaking,
     tools: &Arc<ServerTools>,
@@ -45,6 +45,6 @@ pub(super) fn starts(
 ) -> TestPipeline {
     let pipeline = TestPipeline::connect_with(settings(turn_taking), vec![tools.clone()]);
     let plan: Arc<dyn Plan> = outside.clone();
-    *pipeline.script.plan.lock().expect("nobody panics here") = Some(plan);
+    *pipeline.script.plan.lock().expect("nothing panics while it holds the lock") = Some(plan);
     pipeline
 }

@@ -1,10 +1,10 @@
-//! The table of `docs/state-machines/device-connection.md` as a function: what a connection is
-//! after an event, and what its device is told with it. A cell that says "a or b" gives both. Pure:
-//! when events happen is [`super::follow`]'s.
+//! The table of `docs/state-machines/device-connection.md` as a function: the state of a connection
+//! after an event, and the messages to its device. A cell with "a or b" returns both. Pure: the
+//! times of events are in [`super::follow`].
 
 use super::events::{Hears, Mode};
 
-/// The states of the table.
+/// States of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     NoHello,
@@ -14,18 +14,18 @@ pub(crate) enum State {
     Thinking,
     Speaking,
     Farewell,
-    /// With this Close; none where the socket is lost.
+    /// Closed with this code; `None` if the socket is lost.
     Closing(Option<u16>),
 }
 
-/// The rows of the table.
+/// Rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     Hello,
     ListenStart(Mode),
     ListenStop,
     WakeWord,
-    /// Another text, for which there is room or not.
+    /// Another text, which is admitted or refused.
     Types {
         room: bool,
     },
@@ -36,23 +36,23 @@ pub(crate) enum Event {
     SocketLost,
     SpeechStarts,
     SpeechEnds,
-    /// The recogniser: words.
+    /// The recogniser returns words.
     Words,
-    /// The same, of what was said before the person went on.
+    /// The same, for speech before the person went on.
     EarlierWords,
-    /// The recogniser: nothing of that.
+    /// The recogniser returns no words for that speech.
     EarlierNothing,
-    /// The recogniser: nothing, or no letter and no digit.
+    /// The recogniser returns nothing, or no letter and no digit.
     NoWords,
     NotRecognised,
     NoRoom,
-    /// The voice: sound.
+    /// The synthesiser returns sound.
     Sounds,
     /// All was played, or there was nothing to play.
     Played,
     /// A text to be spoken is pushed.
     Says,
-    /// The next message that waits is spoken.
+    /// The next waiting message is spoken.
     SaysNext,
     SecondSocket,
     ServerStops,
@@ -61,56 +61,56 @@ pub(crate) enum Event {
     NoSignOfLife,
 }
 
-/// What a turn speaks.
+/// Content of a turn's speech.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     /// The answer of the model.
     Question,
-    /// A phrase of ours.
+    /// A fixed phrase.
     Phrase,
-    /// A wake word is answered by a phrase, a little later.
+    /// A fixed phrase after a wake word, a little later.
     Greeting,
-    /// A message that was pushed.
+    /// A pushed message.
     Message,
 }
 
-/// What is being said to us.
+/// Utterance that is being spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Utterance {
-    /// A button opened it.
+    /// True if a button opened it.
     pub(crate) button: bool,
-    /// What the recogniser will make of it, once it was asked.
+    /// Later result of the recogniser, once it was opened.
     pub(crate) hears: Option<Hears>,
 }
 
-/// A connection as the table knows it.
+/// State of a connection in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Model {
     pub(crate) state: State,
-    /// The mode in which the microphone is open, as the device tells.
+    /// Mode in which the microphone is open, according to the device.
     pub(crate) microphone: Option<Mode>,
     pub(crate) utterance: Option<Utterance>,
     pub(crate) about: About,
     pub(crate) greeted: bool,
-    /// `tts start` was told, `tts stop` was not.
+    /// True between `tts start` and `tts stop`.
     pub(crate) sounds: bool,
-    /// Messages that wait to be spoken.
+    /// Number of messages that wait to be spoken.
     pub(crate) waits: usize,
-    /// Words wait for their second half.
+    /// True if words wait for their second half.
     pub(crate) kept: bool,
-    /// How often `stt` was told.
+    /// Number of `stt` messages.
     pub(crate) shown: usize,
-    /// Turns that began.
+    /// Number of turns started.
     pub(crate) turns: usize,
-    /// How often all that was said was forgotten.
+    /// Number of times that all words were discarded.
     pub(crate) cuts: usize,
 }
 
-/// Messages that may wait.
+/// Maximum number of waiting messages.
 const MAX_WAITING: usize = 8;
 
 impl Model {
-    /// A socket that was just opened.
+    /// State of a newly opened socket.
     pub(crate) const NEW: Self = Self {
         state: State::NoHello,
         microphone: None,
@@ -125,7 +125,7 @@ impl Model {
         cuts: 0,
     };
 
-    /// What it may be after this event; the same where the table says so.
+    /// Returns the possible states after this event; the same state if the event changes nothing.
     pub(crate) fn next(self, event: Event) -> Vec<Self> {
         match (self.state, event) {
             (State::Closing(_), _) | (_, Event::Nothing) => vec![self],
@@ -133,7 +133,7 @@ impl Model {
         }
     }
 
-    /// The table of what the device does; none where it is another's event.
+    /// Returns the states after an event of the device; `None` for other events.
     fn device_does(self, event: Event) -> Option<Vec<Self>> {
         use State::{Farewell, Idle, Listening, NoHello, Recognising, Speaking, Thinking};
         Some(match (self.state, event) {
@@ -162,7 +162,7 @@ impl Model {
         })
     }
 
-    /// The table of what happens on our side.
+    /// Returns the states after an event of the server.
     fn happens_here(self, event: Event) -> Vec<Self> {
         use State::{Farewell, Idle, Listening, NoHello, Recognising, Speaking, Thinking};
         match (self.state, event) {
@@ -200,15 +200,14 @@ impl Model {
         }
     }
 
-    /// Idle, or listening where the microphone is open.
+    /// Returns the state at rest: idle, or listening if the microphone is open.
     fn rests(self) -> Self {
         let open = self.microphone.map_or(State::Idle, State::Listening);
         let state = if self.greeted || self.microphone.is_some() { open } else { State::NoHello };
         Self { state, sounds: false, ..self }
     }
 
-    /// The live turn ends, told `tts` `stop` where that is due, and what was not answered is
-    /// forgotten.
+    /// Ends the live turn, with `tts` `stop` if it is due, and discards unanswered words.
     fn cut(self) -> Self {
         let cuts = self.cuts + 1;
         Self { utterance: None, kept: false, cuts, ..self }.rests()
@@ -223,14 +222,14 @@ impl Model {
         Self { shown: self.shown + 1, ..self }
     }
 
-    /// Cut; listening, an utterance is open.
+    /// Cuts, then listens with an open utterance.
     fn button(self) -> Self {
         let utterance = Some(Utterance { button: true, hears: None });
         let open = Self { microphone: Some(Mode::Manual), ..self }.cut();
         Self { utterance, turns: self.turns + 1, ..open }
     }
 
-    /// The button; a message of which nothing was heard yet waits again.
+    /// Presses the button; a message that was not heard yet waits again.
     fn button_pressed(self) -> Vec<Self> {
         let speaks = matches!(self.state, State::Thinking | State::Speaking);
         let again = Self { waits: self.waits + 1, ..self.button() };
@@ -241,14 +240,14 @@ impl Model {
         }
     }
 
-    /// The microphone is open; an utterance or a turn goes on.
+    /// Opens the microphone; an utterance or a turn goes on.
     fn opens(self, mode: Mode) -> Self {
         let open = Self { microphone: Some(mode), ..self };
         let rested = matches!(self.state, State::NoHello | State::Idle | State::Listening(_));
         if rested { open.rests() } else { open }
     }
 
-    /// The microphone is closed: what was said is recognised; else a turn goes on.
+    /// Closes the microphone: an utterance is recognised, or a turn goes on.
     fn closes_microphone(self) -> Self {
         let closed = Self { microphone: None, ..self };
         match self.state {
@@ -260,13 +259,14 @@ impl Model {
         }
     }
 
-    /// Somebody speaks; what was said before and is not answered belongs to it.
+    /// Starts an utterance; earlier unanswered words belong to it.
     fn hears_speech(self) -> Self {
         let utterance = Some(Utterance { button: false, hears: None });
         Self { utterance, turns: self.turns + 1, ..self.rests() }
     }
 
-    /// Somebody speaks during a turn: cut, or continued where nothing was heard of it yet.
+    /// Starts an utterance during a turn, which is cut, or continued if nothing of it was heard
+    /// yet.
     fn gives_way(self) -> Vec<Self> {
         let asked = self.about == About::Question && self.state != State::Farewell;
         let message = self.about == About::Message && self.state != State::Farewell;
@@ -279,7 +279,7 @@ impl Model {
         if self.sounds { vec![continued, cut] } else { vec![continued] }
     }
 
-    /// One message more waits.
+    /// Adds a waiting message.
     pub(crate) fn queues(self) -> Self {
         Self { waits: (self.waits + 1).min(MAX_WAITING), ..self }
     }
@@ -300,7 +300,7 @@ impl Model {
         Self { sounds: false, microphone: None, ..self }
     }
 
-    /// A sound that the device sends is heard.
+    /// Returns true if sound from the device is processed.
     pub(crate) fn hears(&self) -> bool {
         match self.microphone {
             None => false,
@@ -310,7 +310,7 @@ impl Model {
         }
     }
 
-    /// Somebody is answered, or about to be.
+    /// Returns true if a turn is in progress.
     pub(crate) fn has_turn(&self) -> bool {
         use State::{Farewell, Recognising, Speaking, Thinking};
         matches!(self.state, Recognising | Thinking | Speaking | Farewell)

@@ -1,4 +1,4 @@
-//! Everything that happens in one device's life, in the order of its times. Not for judging it.
+//! Everything that happens in one device's life, in order of time. Not for judging it.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -11,66 +11,66 @@ use super::events::Hears;
 use super::outside::ModelAct;
 use super::table::Event;
 
-/// A prompt that the model got.
+/// Prompt for the model.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) k: usize,
-    /// The questions in its last message of the person.
+    /// Numbers of the questions in its last user message.
     pub(crate) questions: Vec<usize>,
-    /// Rounds of calls since.
+    /// Number of rounds of calls since that message.
     pub(crate) round: usize,
     pub(crate) messages: Vec<ChatMessage>,
-    /// The names of the tools that were offered.
+    /// Names of the offered tools.
     pub(crate) tools: Vec<String>,
     pub(crate) does: ModelAct,
 }
 
-/// Something that happened.
+/// Recorded entry.
 #[derive(Debug, Clone)]
 pub(crate) enum Seen {
-    /// The device, or somebody else, ended whatever is not answered yet.
+    /// The device, or the server, ended everything that was not answered yet.
     Cut,
-    /// As `Cut`, by an abort: the device wants to be told.
+    /// Like `Cut`, by an abort, which requires an answer.
     Aborted,
-    /// This was pushed to be spoken.
+    /// A message was pushed to be spoken.
     Pushed(String),
     /// A question was typed.
     Typed(usize),
-    /// The connection is there from here on.
+    /// The connection was opened.
     Connected,
-    /// The device, or the server, does this.
+    /// The device, or the server, caused this event.
     Event(Event),
-    /// Nothing comes from the device any more, not even the answer to a ping.
+    /// The device sends nothing any more, not even the answer to a ping.
     FellSilent,
-    /// There is no room for turns, or there is again.
+    /// The server starts to refuse turns, or admits them again.
     Busy(bool),
     /// The device sends a packet of sound.
     Packet {
         voice: bool,
     },
-    /// The recogniser was opened, and will make this of it.
+    /// The recogniser was opened, and will return this result.
     Opened(Hears),
-    /// The recogniser has heard the whole of an utterance.
+    /// The recogniser has received the whole utterance.
     Finished,
-    /// The port that was asked last works until then.
+    /// The port that was asked last works until this time.
     Works(Duration),
-    /// The recogniser has heard all of this question, and will understand it.
+    /// The recogniser has received all of this question, and will understand it.
     Heard(usize),
     Asked(Asked),
-    /// The voice was asked for this.
+    /// The synthesiser was asked for this.
     Line(String),
     /// A tool of the server was called.
     Called(String),
-    /// It came to its end.
+    /// The call ended.
     Done(String),
-    /// The device was told this.
+    /// The device received this message.
     Received(Received),
-    /// The device is about to be asked an ordinary question, after a long silence.
+    /// The device is about to ask an ordinary question, after a long silence.
     Settled,
 }
 
 impl Seen {
-    /// It may end the hearing of what was said, or a turn.
+    /// Returns true if it may end an utterance or a turn.
     pub(crate) fn forgets(&self) -> bool {
         match self {
             Self::Event(_) => true,
@@ -79,7 +79,7 @@ impl Seen {
         }
     }
 
-    /// In a few words.
+    /// Returns a short description.
     pub(crate) fn in_short(&self) -> String {
         match self {
             Self::Received(told) => told.name(),
@@ -89,7 +89,7 @@ impl Seen {
     }
 }
 
-/// When something happened, and on which connection.
+/// Entry, with its time and its connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) at: Duration,
@@ -102,7 +102,7 @@ struct Inner {
     entries: Vec<Entry>,
 }
 
-/// A life as it goes on.
+/// Trace of a life.
 pub(crate) struct Trace {
     begun: Instant,
     inner: Mutex<Inner>,
@@ -122,14 +122,14 @@ impl Trace {
         self.begun.elapsed()
     }
 
-    /// What is noted from here on belongs to another connection.
+    /// Starts another connection for later entries. Returns its number.
     pub(crate) fn connects(&self) -> usize {
         let mut inner = self.inner();
         inner.connection += 1;
         inner.connection
     }
 
-    /// It happens now, on the newest connection.
+    /// Adds an entry with the current time, on the newest connection.
     pub(crate) fn note(&self, seen: Seen) {
         let at = self.now();
         let mut inner = self.inner();
@@ -137,12 +137,12 @@ impl Trace {
         inner.entries.push(Entry { at, connection, seen });
     }
 
-    /// The device was told this then.
+    /// Adds a message that the device received at this time.
     pub(crate) fn told(&self, connection: usize, at: Duration, told: Received) {
         self.inner().entries.push(Entry { at, connection, seen: Seen::Received(told) });
     }
 
-    /// All so far, by time; what happened at once in the order in which it was noted.
+    /// Returns all entries so far, ordered by time; simultaneous ones in order of recording.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries = self.inner().entries.clone();
         entries.sort_by_key(|entry| entry.at);
@@ -150,7 +150,7 @@ impl Trace {
     }
 }
 
-/// Every number that follows this word in a text.
+/// Returns every number that follows this word in a text.
 pub(crate) fn numbers(text: &str, word: &str) -> Vec<usize> {
     let parts = text.split(word).skip(1);
     let digits = parts.map(|p| p.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());

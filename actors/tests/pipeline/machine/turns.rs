@@ -1,5 +1,5 @@
-//! What becomes of a turn that nobody disturbs: all of its answer, an apology where something
-//! failed and only there, and a place in the dialogue. Not for turns that are cut.
+//! Results of an undisturbed turn: all of its answer, an apology only if something failed, and a
+//! place in the dialogue. Not for turns that are cut.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::outside::{ModelAct, Outside, sentence};
 use super::trace::{Asked, numbers};
 use crate::ms;
 
-/// No turn takes longer, whatever its ports do.
+/// Maximum duration of a turn, whatever its ports do.
 const LONGEST: Duration = ms(60_000);
 
 /// Prompts of one turn, one for each round.
@@ -74,7 +74,7 @@ pub(super) fn check(connection: &Connection, outside: &Outside, faults: &mut Fau
     let turns = turns(connection, outside);
     for (n, turn) in turns.iter().enumerate() {
         let until = connection.undisturbed_after(turn.begun);
-        // What the question itself cut at once is not its answer.
+        // A reply that the question itself cut at once is not its answer.
         let cut = |s: &Speech| s.stop.is_some_and(|stop| stop <= turn.begun + AT_ONCE);
         let its = |s: &&Speech| s.start >= turn.begun && s.start < until && !cut(s);
         let speech = connection.speeches.iter().find(its);
@@ -95,12 +95,12 @@ pub(super) fn check(connection: &Connection, outside: &Outside, faults: &mut Fau
     }
 }
 
-/// The whole answer is spoken.
+/// Checks that the whole answer is spoken.
 fn spoken(turn: &Turn, speech: &Speech, faults: &mut Faults) {
     let k = turn.rounds[0].k;
     let answer = |text: &&String| !numbers(text, "Answer ").is_empty();
     let mut shown: Vec<_> = speech.shown.iter().map(|(_, text)| text).filter(answer).collect();
-    // A sentence that was not heard whole when somebody seemed to speak is said again.
+    // A sentence that was not fully heard when speech was detected is repeated.
     shown.dedup();
     let says = turn.says();
     if shown != says.iter().collect::<Vec<_>>() {
@@ -112,7 +112,7 @@ fn spoken(turn: &Turn, speech: &Speech, faults: &mut Faults) {
     }
 }
 
-/// The next turn's prompt holds this one.
+/// Checks that the next turn's prompt contains this one.
 fn kept(turn: &Turn, next: &Turn, faults: &mut Faults) {
     let messages = &next.rounds[0].messages;
     let says = turn.says();

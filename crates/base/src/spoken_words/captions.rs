@@ -3,7 +3,7 @@
 use super::LONGEST_MARK_CHARS;
 use crate::language::{bare, is_han};
 
-/// Words of which one stands in each annotation of a sound, in several languages.
+/// Words of sounds, in several languages; each annotation of a sound contains one.
 const SOUNDS: [&str; 107] = [
     "applause",
     "audio",
@@ -113,7 +113,7 @@ const SOUNDS: [&str; 107] = [
     "bgm",
     "sfx",
 ];
-/// The same in Chinese and Japanese, where a word is not told from its neighbours; as [`bare`] makes them.
+/// The same in Chinese and Japanese, which do not separate words; as [`bare`] returns them.
 const EAST_ASIAN_SOUNDS: [&str; 21] = [
     "音乐",
     "掌声",
@@ -137,18 +137,18 @@ const EAST_ASIAN_SOUNDS: [&str; 21] = [
     "雑音",
     "咳",
 ];
-/// Most words, or Han characters, of an annotation.
+/// Maximum number of words, or Han characters, of an annotation.
 const LONGEST_SOUND: usize = 8;
-/// Words that may stand beside a sound where a whole text is a caption.
+/// Words that may accompany a sound if a whole text is a caption.
 const BESIDE_SOUNDS: [&str; 10] =
     ["playing", "plays", "upbeat", "soft", "gentle", "dramatic", "loud", "sad", "in", "the"];
 
-/// Brackets of any script, and signs that stand on both sides of a caption.
+/// Brackets of any script, and signs on both sides of a caption.
 const BRACKETS: &str = "[]()（）【】［］〔〕「」『』〈〉《》{}｛｝<>＜＞";
 const SIGNS_AROUND: &str = "-_~#*—♪♫♬♩🎵🎶🎼";
 
-/// Reports whether a text is the caption of a sound and nothing else, in brackets of any script, closed or not, or between
-/// signs. Words without either are speech.
+/// Returns true if a text is only the caption of a sound, in brackets of any script, closed or not,
+/// or between signs. Words without either are speech.
 pub(super) fn is_caption(text: &str) -> bool {
     let text = text.trim().trim_end_matches(['.', '。', '…', '!', '！', ' ']);
     let inner = text.trim_matches(|c: char| !c.is_alphanumeric());
@@ -173,8 +173,8 @@ fn names_only_sounds(inner: &str) -> bool {
         && words.iter().all(|word| is_sound(word) || BESIDE_SOUNDS.contains(word))
 }
 
-/// Removes annotations of sounds, `[Music]`, `(applause)`, `*sighs*`; all, where a text has nothing else. Other brackets
-/// stay: `打开(客厅)的灯`.
+/// Removes annotations of sounds: `[Music]`, `(applause)`, `*sighs*`. A text that consists only of
+/// annotations becomes empty. Other brackets stay: `打开(客厅)的灯`.
 pub(super) fn without_sounds(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut outside = String::new();
@@ -202,7 +202,8 @@ pub(super) fn without_sounds(text: &str) -> String {
     if bare(&outside).is_empty() { String::new() } else { kept.trim().to_owned() }
 }
 
-/// Returns what stands in the brackets or asterisks with which this begins, and the length of both in bytes.
+/// Returns the content of the brackets or asterisks at the start of the text, and the length of the
+/// whole in bytes.
 fn annotation(text: &str) -> Option<(&str, usize)> {
     let open = text.chars().next()?;
     let close = match open {
@@ -217,7 +218,7 @@ fn annotation(text: &str) -> Option<(&str, usize)> {
     let inside = &text[open.len_utf8()..];
     let (end, _) = inside.char_indices().take(LONGEST_MARK_CHARS).find(|(_, c)| *c == close)?;
     let inner = &inside[..end];
-    // `2*3*4` is a sum, `*sighs*` a sound.
+    // `2*3*4` is a product, `*sighs*` a sound.
     let is_word = |c: char| c.is_alphabetic() || c == ' ' || c == '-';
     if open == '*' && (inner.trim().is_empty() || !inner.chars().all(is_word)) {
         return None;
@@ -225,7 +226,8 @@ fn annotation(text: &str) -> Option<(&str, usize)> {
     Some((inner, open.len_utf8() + end + close.len_utf8()))
 }
 
-/// Reports whether this names a sound, or is a time or a mark of a model: `_BEG_`, `00:01.000 --> 00:02.500`.
+/// Returns true if this names a sound, or is a time or a mark of a model: `_BEG_`, `00:01.000 -->
+/// 00:02.500`.
 fn is_sound(inner: &str) -> bool {
     let inner = inner.trim();
     if inner.starts_with("_BEG_") || inner.starts_with("_TT_") {
@@ -250,14 +252,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compared_is_bare() {
+    fn compared_words_are_bare() {
         for word in SOUNDS.into_iter().chain(EAST_ASIAN_SOUNDS) {
             assert_eq!(bare(word), word);
         }
     }
 
     #[test]
-    fn a_whole_text_is_a_caption_where_signs_say_so() {
+    fn a_whole_text_is_a_caption_if_it_is_marked_as_one() {
         for text in ["(Music", "Music]", "「音楽」", "~music~", "♪ upbeat music ♪", "<music>."]
         {
             assert!(is_caption(text), "{text}");

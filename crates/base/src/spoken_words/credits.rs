@@ -1,8 +1,9 @@
-//! Credits of subtitles, which models write over noise and music: they were trained on them. Not for captions of sounds.
+//! Credits of subtitles, which models output for noise and music because they were trained on them.
+//! Not for captions of sounds.
 
 use crate::language::{bare, is_han};
 
-/// Such sentences, as [`bare`] makes them.
+/// Complete credits, as [`bare`] returns them.
 const CREDITS: [&str; 53] = [
     "谢谢观看",
     "感谢观看",
@@ -58,7 +59,7 @@ const CREDITS: [&str; 53] = [
     "ترجمةنانسيقنقر",
     "اشتركوافيالقناة",
 ];
-/// Beginnings of such sentences, behind which a name stands.
+/// Starts of credits, followed by a name.
 const CREDITS_OF: [&str; 31] = [
     "字幕by",
     "字幕志愿者",
@@ -92,7 +93,7 @@ const CREDITS_OF: [&str; 31] = [
     "napisystworzone",
     "hãysubscribechokênh",
 ];
-/// What stands in credits alone.
+/// Parts that occur only in credits.
 const CREDITS_WITH: [&str; 5] = [
     "amaraorg",
     "wwwmoojiorg",
@@ -100,7 +101,8 @@ const CREDITS_WITH: [&str; 5] = [
     "視聴ありがとうございま",
     "zlediğiniziçinteşekkür",
 ];
-/// English phrases of which an appeal to watchers is made, and those of which one stands in each.
+/// English phrases of appeals to viewers, each of which makes a text an appeal, and phrases that
+/// may accompany them.
 const APPEALS: [&str; 12] = [
     "thanksforwatching",
     "thankyouforwatching",
@@ -132,21 +134,21 @@ const BESIDE_APPEALS: [&str; 15] = [
     "guys",
     "bye",
 ];
-/// Broadcasters whose subtitles end with their name and a year, and such whose news begin with it.
+/// Broadcasters whose subtitles end with their name and a year, and those whose news start with it.
 const BROADCASTERS: [&str; 7] = ["swr", "wdr", "zdf", "ndr", "mdr", "br", "funk"];
 const NEWS: [&str; 4] = ["mbc뉴스", "kbs뉴스", "sbs뉴스", "ytn뉴스"];
-/// What people did whose names follow, behind a space and behind a colon or a dash.
+/// Roles before a name: followed by a space, and followed by a colon or a dash.
 const ROLES: [&str; 4] = ["词曲", "作词", "作曲", "编曲"];
 const SUBTITLE_ROLES: [&str; 7] =
     ["字幕", "中文字幕", "字幕制作", "字幕提供", "字幕提供者", "字幕翻译", "字幕校对"];
-/// Characters of questions, which stand in no name.
+/// Characters of questions, which occur in no name.
 const ASKING: [char; 7] = ['是', '谁', '什', '么', '哪', '吗', '怎'];
-/// Longest credit, in characters.
+/// Maximum length of a credit, in characters.
 const LONGEST_CREDIT: usize = 100;
 
-/// Removes credits: whole sentences, and what follows a comma behind words that somebody said.
+/// Removes credits: whole sentences, and credits after spoken words and a comma.
 pub(super) fn without_credits(text: &str) -> String {
-    // Some are two sentences: `Don't forget to like! And subscribe!`.
+    // Some credits are two sentences: `Don't forget to like! And subscribe!`.
     let whole = bare(text);
     if CREDITS.contains(&whole.as_str()) || is_appeal(&whole) {
         return String::new();
@@ -155,7 +157,7 @@ pub(super) fn without_credits(text: &str) -> String {
     kept.trim().to_owned()
 }
 
-/// Returns the words of a sentence in front of a credit.
+/// Returns the words of a sentence before a credit.
 fn without_credit(sentence: &str) -> &str {
     if is_credit(sentence) {
         return "";
@@ -167,7 +169,7 @@ fn without_credit(sentence: &str) -> &str {
         let behind = &sentence[tail + at + c.len_utf8()..];
         let begins = match c {
             ',' | '，' | '、' | ';' | '；' => is_credit(behind) || tells_source(behind),
-            // Without a comma, words of a sentence may look like a credit that names no source.
+            // Without a comma, spoken words may look like a credit that names no source.
             c if has_source && c.is_whitespace() => tells_source(behind) && is_credit(behind),
             _ => false,
         };
@@ -178,13 +180,13 @@ fn without_credit(sentence: &str) -> &str {
     if has_source { "" } else { sentence }
 }
 
-/// Reports whether a sentence has what stands in credits alone.
+/// Returns true if a sentence contains a part that occurs only in credits.
 fn tells_source(sentence: &str) -> bool {
     let bare = bare(sentence);
     CREDITS_WITH.iter().any(|part| bare.contains(part))
 }
 
-/// Reports whether a sentence is a credit by its beginning or as a whole.
+/// Returns true if a sentence is a credit by its start or as a whole.
 fn is_credit(sentence: &str) -> bool {
     let bare = bare(sentence);
     let bare = bare.as_str();
@@ -203,12 +205,13 @@ fn is_credit(sentence: &str) -> bool {
         || is_role(sentence)
 }
 
-/// Reports whether this is made of the phrases of an appeal to watchers.
+/// Returns true if this consists of the phrases of an appeal to viewers.
 fn is_appeal(bare: &str) -> bool {
     if bare.len() > LONGEST_CREDIT {
         return false;
     }
-    // For each byte: whether the text up to it is made of these phrases, with an appeal or without.
+    // For each byte: whether the text up to it consists of these phrases, without an appeal and
+    // with one.
     let mut made_of = vec![(false, false); bare.len() + 1];
     made_of[0].0 = true;
     for at in 0..bare.len() {
@@ -227,7 +230,7 @@ fn is_appeal(bare: &str) -> bool {
     made_of[bare.len()].1
 }
 
-/// Reports whether this is the name of a broadcaster and a year.
+/// Returns true if this is the name of a broadcaster and a year.
 fn is_copyright(bare: &str) -> bool {
     let name = bare.strip_prefix("copyright").unwrap_or(bare);
     let is_year = |year: &str| {
@@ -236,7 +239,7 @@ fn is_copyright(bare: &str) -> bool {
     BROADCASTERS.iter().filter_map(|broadcaster| name.strip_prefix(broadcaster)).any(is_year)
 }
 
-/// Reports whether this names what people did, and then one of them: `作词 作曲 李宗盛`, `字幕制作：贝尔`.
+/// Returns true if this is one or more roles and a name: `作词 作曲 李宗盛`, `字幕制作：贝尔`.
 fn is_role(sentence: &str) -> bool {
     let ends = |c: char| c.is_whitespace() || matches!(c, ':' | '：' | '-' | '–' | '—');
     let sentence = sentence.trim_end_matches(|c: char| !c.is_alphanumeric());
@@ -253,7 +256,8 @@ fn is_role(sentence: &str) -> bool {
     !parts.is_empty() && parts.iter().all(is_role) && is_name && !name.contains(ASKING)
 }
 
-/// Splits a text into sentences, each with what ends it. A full stop in a word ends none.
+/// Splits a text into sentences, each with its final punctuation. A full stop within a word ends no
+/// sentence.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut begin = 0;
@@ -277,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compared_is_bare() {
+    fn compared_words_are_bare() {
         let all = CREDITS.iter().chain(&CREDITS_OF).chain(&CREDITS_WITH).chain(&APPEALS);
         let all = all.chain(&BESIDE_APPEALS).chain(&NEWS).chain(&ROLES).chain(&SUBTITLE_ROLES);
         for text in all {
@@ -286,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credit_behind_words_is_cut_off() {
+    fn a_credit_after_words_is_cut_off() {
         for (heard, said) in [
             ("开灯，谢谢观看。", "开灯"),
             ("Stop, please like and subscribe!", "Stop"),

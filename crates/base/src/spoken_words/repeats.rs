@@ -1,8 +1,8 @@
-//! What a looping decoder repeats: collapsed to one occurrence. Not for what is no speech.
+//! Collapses the repeats of a looping decoder to one occurrence. Not for text that is not speech.
 
 use crate::language::{bare, is_han};
 
-/// Words of numbers, in several languages; Chinese ones are letters each.
+/// Words of numbers, in several languages; the Chinese ones are single characters.
 const NUMBERS: [&str; 62] = [
     "zero",
     "one",
@@ -72,12 +72,12 @@ const NUMERALS: &str = "零〇一二两三四五六七八九十百千万幺壹�
 const BETWEEN: [&str; 10] =
     ["点", "杠", "point", "dot", "dash", "double", "triple", "punkt", "punto", "oh"];
 
-/// A token as it is compared.
+/// Token in the form for comparison.
 #[derive(PartialEq)]
 struct Key {
     word: String,
     letters: usize,
-    /// Set if it is a number.
+    /// True if it is a number.
     counts: bool,
 }
 
@@ -90,16 +90,16 @@ impl Key {
     }
 }
 
-/// Reports whether these are digits, and nothing else but what stands between digits.
+/// Returns true if these are digits, or words between digits.
 fn is_number(unit: &[Key]) -> bool {
     let between = |key: &Key| key.word.is_empty() || BETWEEN.contains(&key.word.as_str());
     unit.iter().any(|key| key.counts) && unit.iter().all(|key| key.counts || between(key))
 }
 
 /// Collapses the repeats of a looping decoder to one occurrence: a phrase of two or more long words
-/// (or four or more characters) said twice in a row, a shorter one said four times, a single one
-/// said six times. Whole words only; short doubled words (`看看`, `谢谢谢谢`, `no no`) stay, and so do numbers that are said
-/// digit by digit, for each digit counts.
+/// (or four or more characters) that is said twice in a row, a shorter one that is said four times,
+/// a single word that is said six times. Whole words only; short doubled words (`看看`, `谢谢谢谢`, `no
+/// no`) stay, and so do numbers that are said digit by digit, because each digit counts.
 pub(super) fn collapse_repeats(text: &str) -> String {
     let tokens = tokens(text);
     let keys: Vec<Key> = tokens.iter().map(|token| Key::of(token)).collect();
@@ -118,7 +118,7 @@ pub(super) fn collapse_repeats(text: &str) -> String {
     kept.trim().to_owned()
 }
 
-/// Finds the longest repeat that begins here. Returns its length in tokens and the number of
+/// Finds the longest repeat that starts here. Returns its length in tokens and the number of
 /// occurrences; `(1, 1)` for none.
 fn longest_repeat(keys: &[Key]) -> (usize, usize) {
     let most = (keys.len() / 2).min(60);
@@ -143,8 +143,8 @@ fn longest_repeat(keys: &[Key]) -> (usize, usize) {
     (1, 1)
 }
 
-/// Splits a text into single Chinese characters and other whole words, each with what follows up to
-/// the next.
+/// Splits a text into single Chinese characters and other whole words, each with the text up to the
+/// next.
 fn tokens(text: &str) -> Vec<&str> {
     let mut starts = Vec::new();
     let mut in_word = false;
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn loops_are_collapsed_and_speech_is_not() {
-        for (heard, kept) in [
+        for (heard, expected) in [
             ("看看这个是什么?看看这个是什么?看看这个是什么?", "看看这个是什么?"),
             ("看看这个", "看看这个"),
             ("谢谢谢谢", "谢谢谢谢"),
@@ -187,7 +187,7 @@ mod tests {
             ("点点点点点点点点", "点"),
             ("", ""),
         ] {
-            assert_eq!(collapse_repeats(heard), kept, "{heard}");
+            assert_eq!(collapse_repeats(heard), expected, "{heard}");
         }
     }
 }

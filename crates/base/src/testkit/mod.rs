@@ -1,5 +1,5 @@
-//! What tests of several crates need and no crate of ours is needed for: numbers as JSON writes them, models that were
-//! fetched. Never linked by the server.
+//! Test support of several crates that needs none of our crates: JSON numbers, fetched models.
+//! Never linked by the server.
 
 pub mod models;
 pub mod numbers;

@@ -1,4 +1,5 @@
-//! Models that were fetched on this machine, for tests of what runs them. Not for fetching.
+//! Models that were fetched on this machine, for tests of the code that runs them. Not for
+//! fetching.
 
 use std::path::PathBuf;
 

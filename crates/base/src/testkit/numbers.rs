@@ -1,6 +1,6 @@
-//! JSON numbers as peers write them, and as they must be passed on.
+//! JSON numbers as peers write them, and the form in which they must be passed on.
 
-/// Numbers that a float cannot hold, or writes differently.
+/// Numbers that a float cannot hold exactly, or prints differently.
 const ODD: [&str; 16] = [
     "0",
     "-0",
@@ -47,7 +47,7 @@ pub fn written() -> Vec<String> {
     ODD.iter().map(|&number| number.to_owned()).chain(some).collect()
 }
 
-/// Returns the number as it is passed on: an exponent has a small `e` and a sign.
+/// Returns the form in which the number is passed on: an exponent has a lower-case `e` and a sign.
 pub fn kept(number: &str) -> String {
     let number = number.replace('E', "e");
     match number.split_once('e') {

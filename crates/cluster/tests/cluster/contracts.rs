@@ -1,5 +1,5 @@
-//! The contracts of the events' and the locks' ports, the same for an instance that is alone and
-//! for instances that share a Redis; and what is so with Redis only. Not for whole servers.
+//! Contracts of the ports of events and locks, the same for a single instance and for instances
+//! that share a Redis; and behaviour that needs Redis. Not for whole servers.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -22,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// What an instance is configured with.
+/// Returns the configuration of an instance.
 fn config(redis: &Redis) -> RedisConfig {
     RedisConfig { url: Secret::new(redis.url()), ..RedisConfig::default() }
 }
 
-/// An instance, which leaves when it is dropped.
+/// An instance, which leaves when dropped.
 pub(super) struct Instance {
     pub(super) cluster: Cluster,
     process: CancellationToken,
@@ -38,7 +38,7 @@ impl Instance {
         Self::of(&config(redis)).await
     }
 
-    /// One of this configuration, whose Redis is there.
+    /// Starts an instance of this configuration, and waits until Redis is available.
     pub(super) async fn of(config: &RedisConfig) -> Self {
         let process = CancellationToken::new();
         let cluster = Cluster::start(config, &process).unwrap();
@@ -48,7 +48,7 @@ impl Instance {
     }
 
     async fn stands(&self, standing: RedisState) {
-        eventually("redis stands so", || async {
+        eventually("redis has the expected state", || async {
             (self.cluster.redis_state() == Some(standing)).then_some(())
         })
         .await;
@@ -76,14 +76,14 @@ pub(super) async fn watch(bus: &dyn EventBus, session: &str, after: Option<&str>
 }
 
 async fn next(watch: &mut Watch) -> String {
-    timeout(SOON, watch.events.recv()).await.expect("an event comes").expect("it goes on").id
+    timeout(SOON, watch.events.recv()).await.expect("an event arrives").expect("it goes on").id
 }
 
 fn ids(events: &[Event]) -> Vec<&str> {
     events.iter().map(|event| event.id.as_str()).collect()
 }
 
-/// What holds of every bus, seen from two instances of it.
+/// Contract of every bus, seen from two instances of it.
 async fn keeps_the_events_contract(here: &dyn EventBus, there: &dyn EventBus) {
     let mut first = watch(there, "s", None).await;
     let mut other = watch(there, "other", None).await;
@@ -91,19 +91,19 @@ async fn keeps_the_events_contract(here: &dyn EventBus, there: &dyn EventBus) {
     for n in 0..300 {
         here.publish(event("s", n)).await.unwrap();
         if n % 3 == 0 {
-            // In order, each once, and nothing of other sessions.
+            // In order, each once, and none of other sessions.
             assert_eq!(next(&mut first).await, (n / 3).to_string());
         }
     }
     for n in 100..300 {
         assert_eq!(next(&mut first).await, n.to_string());
     }
-    other.events.try_recv().expect_err("nothing happened in the other session");
-    // An event that is published again is told once, to whoever watches and to who comes back.
+    other.events.try_recv().expect_err("the other session has no events");
+    // An event that is published again is delivered once, to watchers and to returning ones.
     for (bus, again) in [(here, 299), (there, 150)] {
         bus.publish(event("s", again)).await.unwrap();
     }
-    // Who comes back, to either instance, is told exactly the rest.
+    // A returning watcher gets exactly the missed events, on either instance.
     for (bus, last) in [(here, "300"), (there, "301")] {
         let mut back = watch(bus, "s", Some("297")).await;
         assert!(back.complete);
@@ -120,7 +120,8 @@ async fn keeps_the_events_contract(here: &dyn EventBus, there: &dyn EventBus) {
     let forgotten = watch(there, "long", Some("1")).await;
     assert!(!forgotten.complete && forgotten.missed.len() <= KEPT_EVENTS);
     assert_eq!(forgotten.missed.last().unwrap().id, (KEPT_EVENTS + 199).to_string());
-    // Large events are kept by their bytes: the last of them, in order, and the small ones between.
+    // Large events are limited by their bytes: the last of them stay, in order, with the small ones
+    // between.
     let data = serde_json::json!({ "text": "x".repeat(MAX_EVENT_BYTES - 1_000) });
     for n in 0..100 {
         let mut large = event("large", 2 * n);
@@ -129,7 +130,7 @@ async fn keeps_the_events_contract(here: &dyn EventBus, there: &dyn EventBus) {
         here.publish(event("large", 2 * n + 1)).await.unwrap();
     }
     let last = watch(there, "large", Some("0")).await;
-    assert!(!last.complete, "the first is not kept");
+    assert!(!last.complete, "the first is not stored");
     let numbers: Vec<usize> = ids(&last.missed).iter().map(|id| id.parse().unwrap()).collect();
     let expected: Vec<usize> = (200 - numbers.len()..200).collect();
     assert_eq!(numbers, expected);
@@ -137,7 +138,7 @@ async fn keeps_the_events_contract(here: &dyn EventBus, there: &dyn EventBus) {
     assert!((1..=KEPT_EVENT_BYTES).contains(&bytes), "{bytes}");
 }
 
-/// Who begins to watch while things happen misses nothing and hears nothing twice.
+/// A watch that starts during a sequence of events misses none and gets none twice.
 async fn has_no_gap_where_missed_ends(here: &dyn EventBus, there: &dyn EventBus) {
     const EVENTS: usize = 400;
     let telling = async {
@@ -167,25 +168,25 @@ async fn lock(locks: &dyn SessionLocks, session: &str, wait: Duration) -> Option
     locks.lock(session, wait).await.unwrap()
 }
 
-/// What holds of all locks, seen from two instances of them.
+/// Contract of all locks, seen from two instances of them.
 async fn keeps_the_locks_contract(here: &Arc<dyn SessionLocks>, there: &Arc<dyn SessionLocks>) {
     let short = Duration::from_millis(150);
     let first = lock(&**here, "s", SOON).await.unwrap();
-    assert!(lock(&**there, "s", short).await.is_none(), "somebody has it");
+    assert!(lock(&**there, "s", short).await.is_none(), "another holder has it");
     let other = lock(&**there, "t", SOON).await.unwrap();
     let before = first.fence.max(other.fence);
     drop((first, other));
     let second = lock(&**there, "s", SOON).await.unwrap();
     assert!(second.fence > before && !second.lost.is_cancelled());
     let now = Timestamp::now().as_microsecond();
-    assert!((now - 60_000_000..=now + 1_000_000).contains(&second.fence), "it is of this time");
+    assert!((now - 60_000_000..=now + 1_000_000).contains(&second.fence), "it is recent");
     drop(second);
-    // Whoever gives up waiting does not keep it.
+    // A caller that stops waiting does not get the lock.
     let held = lock(&**here, "s", SOON).await.unwrap();
     drop(timeout(Duration::from_millis(30), there.lock("s", SOON)).await);
     drop(held);
     assert!(lock(&**here, "s", SOON).await.is_some());
-    // Many at once: one at a time, each with a later fence.
+    // Many concurrent locks: one at a time, each with a later fence.
     let inside = Arc::new(AtomicUsize::new(0));
     let fences = Arc::new(std::sync::Mutex::new(vec![]));
     let mut tasks = tokio::task::JoinSet::new();
@@ -206,7 +207,7 @@ async fn keeps_the_locks_contract(here: &Arc<dyn SessionLocks>, there: &Arc<dyn 
     }
     let fences = fences.lock().unwrap().clone();
     assert!(fences.len() == 20 && fences.is_sorted() && fences.windows(2).all(|f| f[0] != f[1]));
-    // What the store knows of a clock that was ahead is overtaken, by every instance.
+    // Fences of a clock that was ahead are exceeded by every instance.
     let ahead = Timestamp::now().as_microsecond() + 3_600_000_000;
     here.observe(ahead);
     let first = lock(&**here, "s", SOON).await.unwrap().fence;
@@ -215,7 +216,7 @@ async fn keeps_the_locks_contract(here: &Arc<dyn SessionLocks>, there: &Arc<dyn 
 }
 
 #[tokio::test]
-async fn an_instance_without_redis_keeps_the_contracts() {
+async fn an_instance_without_redis_fulfils_the_contracts() {
     let bus = LocalBus::new();
     keeps_the_events_contract(&bus, &bus).await;
     has_no_gap_where_missed_ends(&bus, &bus).await;
@@ -224,7 +225,7 @@ async fn an_instance_without_redis_keeps_the_contracts() {
 }
 
 #[tokio::test]
-async fn two_instances_on_one_redis_keep_the_contracts() {
+async fn two_instances_on_one_redis_fulfil_the_contracts() {
     if !there_is("instances that share a redis") {
         return;
     }
@@ -239,11 +240,11 @@ async fn two_instances_on_one_redis_keep_the_contracts() {
     one.process.cancel();
     let begun = Instant::now();
     one.cluster.stop().await;
-    assert!(begun.elapsed() < Duration::from_secs(1), "nothing is left that does not end");
+    assert!(begun.elapsed() < Duration::from_secs(1), "no background task is left");
 }
 
 #[tokio::test]
-async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
+async fn without_redis_instances_work_alone_and_afterwards_share_events() {
     if !there_is("a redis that is lost") {
         return;
     }
@@ -264,13 +265,13 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     assert!(begun.elapsed() < Duration::from_secs(2));
     one.stands(RedisState::Lost).await;
     two.stands(RedisState::Lost).await;
-    // What is told now is told here at once, who comes back is served, and locks are this
-    // instance's own, with later fences.
+    // New events are delivered here at once, returning watchers are served, and locks are local to
+    // this instance, with later fences.
     here.publish(event("s", "alone")).await.unwrap();
     assert_eq!(next(&mut own).await, "alone");
     let mut late = watch(&*here, "s", Some("before")).await;
     assert_eq!((late.complete, ids(&late.missed)), (true, vec!["meanwhile", "alone"]));
-    assert!(!held.lost.is_cancelled(), "the store says who was first");
+    assert!(!held.lost.is_cancelled(), "the store decides by the fences");
     assert!(lock(&*one.cluster.locks(), "s", Duration::from_millis(50)).await.is_none());
     let elsewhere = lock(&*two.cluster.locks(), "s", SOON).await.unwrap();
     assert!(elsewhere.fence > held.fence);
@@ -284,7 +285,7 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
     for watch in [&mut own, &mut late, &mut other] {
         assert_eq!(next(watch).await, "after", "once, and nothing in between");
     }
-    // The lock that was held all the while is known again.
+    // The lock that was held throughout is renewed.
     eventually("the lock is renewed", || async {
         let wait = Duration::from_millis(1);
         lock(&*two.cluster.locks(), "s", wait).await.is_none().then_some(())
@@ -296,7 +297,7 @@ async fn without_redis_each_goes_on_alone_and_afterwards_all_know() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_is_given_up_within_its_time() {
+async fn a_hanging_redis_is_abandoned_in_time() {
     if !there_is("a redis that hangs") {
         return;
     }
@@ -314,20 +315,20 @@ async fn a_redis_that_hangs_is_given_up_within_its_time() {
     redis.signal("-CONT");
     one.stands(RedisState::Ok).await;
     bus.publish(event("s", 2)).await.unwrap();
-    assert_eq!(next(&mut own).await, "2", "the one before is not told again");
+    assert_eq!(next(&mut own).await, "2", "the previous one is not repeated");
     let all = watch(&*bus, "s", Some("1")).await;
     let heard: HashSet<&str> = ids(&all.missed).into_iter().collect();
     assert_eq!(heard.len(), all.missed.len(), "none twice");
 }
 
 #[tokio::test]
-async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
+async fn locks_of_a_dead_instance_are_released_within_their_lease() {
     if !there_is("an instance that dies") {
         return;
     }
     let redis = Redis::start().await;
     let two = Instance::join(&redis).await;
-    // A runtime that is dropped takes its tasks along, as a process does that is killed.
+    // A dropped runtime ends its tasks, like a killed process.
     let config = config(&redis);
     let (told, fence) = std::sync::mpsc::channel();
     let dying = std::thread::spawn(move || {
@@ -350,11 +351,11 @@ async fn an_instance_that_dies_frees_its_locks_within_their_lease() {
     let next = lock(&*two.cluster.locks(), "s", Duration::from_secs(20)).await.unwrap();
     assert!(next.fence > fence);
     assert!(begun.elapsed() <= Duration::from_millis(15_500), "{:?}", begun.elapsed());
-    assert!(begun.elapsed() > Duration::from_secs(5), "it was held until then");
+    assert!(begun.elapsed() > Duration::from_secs(5), "the lock was held until then");
 }
 
 #[tokio::test]
-async fn what_clients_ask_for_is_counted_and_remembered_by_all_instances() {
+async fn rate_limits_and_caches_are_shared_by_all_instances() {
     if !there_is("what instances count and remember together") {
         return;
     }

@@ -1,7 +1,7 @@
-//! The gauntlet of Redis: an instance reaches it through a proxy that hurts its connections in each
-//! way. Meanwhile it works alone, says so in its log and metrics, and nobody waits; afterwards it is
-//! one of several again, and an event that was told everywhere is told once. Not for a Redis that
-//! dies, which is in `contracts`.
+//! An instance that reaches Redis through a proxy with each kind of connection fault. During a
+//! fault the instance works alone, reports it in its log and metrics, and does not block;
+//! afterwards it rejoins the others, and an event that was published everywhere is delivered once.
+//! Not for a Redis that dies: see `contracts`.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ use hearken_test_support::redis::{Redis, there_is};
 
 use super::contracts::{Instance, event, watch};
 
-/// Bytes on a new connection after which it is in use: beyond the answers that set it up.
+/// Bytes on a new connection after which it is in use: more than its set-up takes.
 const MIDST: usize = 12;
-/// Longest time of an operation while Redis is hurt: a command's 500 ms, a lock's further ones, and
-/// what a busy machine takes.
+/// Maximum time of an operation during a fault: a command's 500 ms, further ones of a lock, and the
+/// delays of a busy machine.
 const WITHIN: Duration = Duration::from_secs(3);
-/// Longest time until an instance has its Redis back.
+/// Maximum time until an instance is connected to its Redis again.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
-/// Most memory that all faults together need, in bytes.
+/// Maximum memory for all faults together, in bytes.
 const MOST_MEMORY: usize = 200 << 20;
-/// Time for which Redis is hurt, and the pause between two uses of it.
+/// Duration of a fault, and the pause between two uses of Redis.
 const HURT_FOR: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The last event.
@@ -34,7 +34,7 @@ const LAST: usize = usize::MAX;
 /// The session of all events.
 const SESSION: &str = "s";
 
-/// Locks a session and tells an event in it. Returns how far it was told, and the time of both.
+/// Locks a session and publishes an event in it. Returns how far it went, and the time of both.
 async fn use_it(instance: &Instance, id: usize) -> Result<(Published, Duration), String> {
     let begun = Instant::now();
     let held = instance.cluster.locks().lock(SESSION, WITHIN).await;
@@ -53,17 +53,17 @@ fn is_everywhere(used: &Result<(Published, Duration), String>) -> bool {
     matches!(used, Ok((Published::Everywhere, _)))
 }
 
-/// What an instance did while one fault was there.
+/// Uses of Redis by an instance during one fault.
 #[derive(Default)]
 struct Used {
-    /// The events that were told everywhere.
+    /// Events that were published everywhere.
     everywhere: Vec<usize>,
-    /// How many were told here only.
+    /// Number of events that were published on this instance only.
     alone: usize,
     slowest: Duration,
 }
 
-/// Uses Redis until it was hurt and the instance has noticed what it can notice.
+/// Uses Redis until it was hit by the fault, and for the fault's duration.
 async fn use_it_hurt(instance: &Instance, proxy: &FaultProxy) -> Result<Used, String> {
     let mut used = Used::default();
     let mut pauses = tokio::time::interval(PAUSE);
@@ -83,7 +83,7 @@ async fn use_it_hurt(instance: &Instance, proxy: &FaultProxy) -> Result<Used, St
     Ok(used)
 }
 
-/// Uses Redis until it is back. Returns how long that took.
+/// Uses Redis until it is back. Returns the time that this took.
 async fn back(instance: &Instance) -> Result<Duration, String> {
     let mut pauses = tokio::time::interval(PAUSE);
     let healed = Instant::now();
@@ -96,7 +96,7 @@ async fn back(instance: &Instance) -> Result<Duration, String> {
     Ok(healed.elapsed())
 }
 
-/// What somebody heard who watches, up to the last event.
+/// Returns the events that a watcher received, up to the last one.
 async fn heard(told: &mut Watch) -> Result<Vec<usize>, String> {
     let mut heard = Vec::new();
     while heard.last() != Some(&LAST) {
@@ -108,7 +108,7 @@ async fn heard(told: &mut Watch) -> Result<Vec<usize>, String> {
     Ok(heard)
 }
 
-/// Uses Redis while one fault is there, and afterwards. Returns whether the log told of a loss.
+/// Uses Redis during one fault, and afterwards. Returns whether the log reported a loss.
 async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<bool, String> {
     let failed = |why: String| format!("{name}: {why}");
     let prefix = name.replace(' ', "-");
@@ -127,7 +127,7 @@ async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<bool, Stri
     proxy.set(Fault::None);
     let back = back(&here).await.map_err(failed)?;
     eprintln!(
-        "| Redis | {name} | {} told everywhere, {} here | {} ms | back in {} ms",
+        "| Redis | {name} | {} published everywhere, {} here | {} ms | back in {} ms",
         used.everywhere.len(),
         used.alone,
         used.slowest.as_millis(),
@@ -135,7 +135,8 @@ async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<bool, Stri
     );
     used.everywhere.extend([0, LAST]);
     let heard = heard(&mut told).await.map_err(failed)?;
-    // One that is told everywhere and whose answer is lost counts as told here only.
+    // An event that was published everywhere, but whose answer was lost, counts as published here
+    // only.
     used.everywhere.retain(|id| !heard.contains(id));
     let missed = used.everywhere;
     let once = heard.windows(2).all(|two| two[0] < two[1]);
@@ -152,7 +153,7 @@ async fn meets(redis: &Redis, Row { name, fault, .. }: Row) -> Result<bool, Stri
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis() {
-    if !there_is("the gauntlet of redis") {
+    if !there_is("faults of the connection to redis") {
         return;
     }
     let redis = Redis::start().await;

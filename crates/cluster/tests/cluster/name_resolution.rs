@@ -1,5 +1,5 @@
-//! A Redis whose name nobody knows yet, while no name service answers: the instance works alone, in
-//! time, and is one of several once the name is known. Not for a Redis that is there and is hurt.
+//! A Redis with an unresolved name, while no name server answers: the instance works alone without
+//! blocking, and joins the others once the name is resolved. Not for a reachable Redis with faults.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::contracts::event;
 
-/// Longest time of an operation, and until Redis is found.
+/// Maximum time of an operation, and until Redis is found.
 const WITHIN: Duration = Duration::from_secs(6);
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
-/// The port of the Redis of the process whose name service does not answer.
+/// The port of the Redis, for the process whose name server does not answer.
 const PORT: &str = "HEARKEN_TEST_NAMED";
 const NAME: &str = "redis.hearken.invalid";
-/// The name service, on an address of this machine that nothing else uses.
+/// The name server, on an unused address of this machine.
 const SILENT: &str = "127.83.7.2";
 
 #[tokio::test]
-#[ignore = "the other test runs it, with a name service that does not answer"]
-async fn a_name_is_asked_for() {
+#[ignore = "the other test runs it, with a name server that does not answer"]
+async fn a_name_is_looked_up() {
     let Some(port) = variable(PORT) else { return };
     let silent = tokio::net::UdpSocket::bind((SILENT, 53)).await.unwrap();
     let url = Secret::new(format!("redis://{NAME}:{port}"));
@@ -31,7 +31,7 @@ async fn a_name_is_asked_for() {
     let process = CancellationToken::new();
     let cluster = Cluster::start(&config, &process).unwrap();
     let (bytes, _) = silent.recv_from(&mut [0; 512]).await.unwrap();
-    assert!(bytes > NAME.len(), "the name service was asked");
+    assert!(bytes > NAME.len(), "the name server was queried");
     for id in 0..20 {
         let begun = Instant::now();
         let held = cluster.locks().lock("s", WITHIN).await;
@@ -48,22 +48,22 @@ async fn a_name_is_asked_for() {
         let told = cluster.events().publish(event("s", 99)).await;
         matches!(told, Ok(Published::Everywhere)).then_some(())
     };
-    eventually_within(FOUND_WITHIN, "it is told everywhere", told).await;
+    eventually_within(FOUND_WITHIN, "it is published everywhere", told).await;
     process.cancel();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_while_no_name_service_answers() {
+async fn redis_while_no_name_server_answers() {
     if !there_is("a redis of an unknown name") {
         return;
     }
     let redis = Redis::start().await;
     let prepare = own_mounts::only_name_service(SILENT);
     let port = redis.port.to_string();
-    own_mounts::run(&prepare, "name_resolution::a_name_is_asked_for", &[(PORT, &port)]).await;
+    own_mounts::run(&prepare, "name_resolution::a_name_is_looked_up", &[(PORT, &port)]).await;
 }
 
-/// TLS is not built in: an address that asks for it is refused, not spoken to in the clear.
+/// TLS is not built in: an address that requires it is refused, and not used unencrypted.
 #[tokio::test]
 async fn redis_over_tls_is_refused() {
     let url = Secret::new("rediss://:hidden-word@127.0.0.1:6379");

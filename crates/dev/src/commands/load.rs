@@ -16,9 +16,9 @@ use super::mock_services::speech as speech_of;
 
 /// Loads a server with many virtual devices, and shows times, packets, errors and resource usage.
 ///
-/// Each talking device plays the recording in real time, hears the answer out, pauses and repeats.
-/// If the server requires tokens, each device requests its own from the OTA address, as firmware
-/// does. The phrases of this server that mean "busy" are recognised.
+/// Each talking device plays the recording in real time, waits for the end of the answer, pauses
+/// and repeats. If the server requires tokens, each device requests its own from the OTA address,
+/// as firmware does. The phrases of this server that mean "busy" are recognised.
 ///
 /// Examples:
 ///   hearken-dev load fixtures/audio/en_amiable.jsonl --devices 20 --for 60
@@ -28,7 +28,7 @@ use super::mock_services::speech as speech_of;
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArgs {
-    /// Words of the people: a recording (.jsonl), or a WAV file.
+    /// Speech to play: a recording (.jsonl), or a WAV file.
     pub(crate) file: PathBuf,
     /// Device endpoint of the server [default: ws://127.0.0.1:9400/xiaozhi/v1/].
     #[arg(long)]
@@ -36,21 +36,22 @@ pub(crate) struct LoadArgs {
     /// Number of devices.
     #[arg(long, default_value_t = 10)]
     pub(crate) devices: usize,
-    /// Number of devices that talk and hear the answer out [default: all without another role].
+    /// Number of devices that talk and wait for the end of the answer [default: all without another
+    /// role].
     #[arg(long)]
     pub(crate) talking: Option<usize>,
     /// Number of devices that talk and interrupt every answer.
     #[arg(long, default_value_t = 0)]
     pub(crate) interrupting: usize,
-    /// Number of devices with an open microphone while nobody talks to them. The others stay
+    /// Number of devices with an open microphone while no user talks to them. The others stay
     /// connected and silent.
     #[arg(long, default_value_t = 0)]
     pub(crate) listening: usize,
-    /// Side that decides when a person has finished: auto (the server), manual (the button),
+    /// Side that decides when a user has finished: auto (the server), manual (the button),
     /// realtime.
     #[arg(long, default_value = "auto")]
     pub(crate) mode: ListenMode,
-    /// Cut or repeat the words to this length.
+    /// Truncate or repeat the speech to this length.
     #[arg(long)]
     pub(crate) words_ms: Option<u64>,
     /// Connect the devices evenly over this number of seconds.
@@ -59,7 +60,7 @@ pub(crate) struct LoadArgs {
     /// Continue for this number of seconds after the last device has connected.
     #[arg(long = "for", default_value_t = 60)]
     pub(crate) length: u64,
-    /// Mean pause from the end of an answer to the next words, in milliseconds: exponentially
+    /// Mean pause from the end of an answer to the next speech, in milliseconds: exponentially
     /// distributed, at most five times as long.
     #[arg(long, default_value_t = 1_000)]
     pub(crate) pause_ms: u64,
@@ -72,7 +73,7 @@ pub(crate) struct LoadArgs {
     /// Number of tools that each device offers besides those of its firmware.
     #[arg(long, default_value_t = 0)]
     pub(crate) tools: usize,
-    /// Bearer token of all devices, instead of one each from the OTA address.
+    /// Bearer token of all devices, instead of separate ones from the OTA address.
     #[arg(long)]
     pub(crate) token: Option<String>,
     /// Process id of the server on this machine: its CPU time and memory are shown.
@@ -138,7 +139,7 @@ fn progress(figures: &Figures) {
         "{} connected, {} turns, {} stalled, {} busy, {} packets heard, {lost} lost, {errors} errors\n",
         figures.connected, figures.turns, figures.stalled, figures.busy, figures.packets.played
     );
-    // Progress that nobody can see is no reason to stop.
+    // A closed terminal does not stop the run.
     std::io::stderr().write_all(line.as_bytes()).ok();
 }
 
@@ -148,7 +149,7 @@ fn table(measured: &Measured) -> String {
     let packets = &figures.packets;
     out += &format!(
         "\ndevices connected at the end {}, connections closed by the server {}\nturns {}, \
-         interrupted {}, stalled {}, told busy {}, answered too early {}, left unanswered {}, tool \
+         interrupted {}, stalled {}, busy {}, answered too early {}, left unanswered {}, tool \
          calls {}\npackets sent {}, received {}, played {}, of these cut {}\n",
         figures.connected,
         figures.closed,

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Number of sentences in an answer
     #[arg(long, default_value_t = 2)]
     pub(crate) sentences: usize,
-    /// Length of a sentence; the file is cut or repeated to it
+    /// Length of a sentence; the file is truncated or repeated to it
     #[arg(long, default_value_t = 1_900)]
     pub(crate) sentence_ms: u64,
     /// Seconds of speech that the synthesiser produces per second; 0 produces all at once
@@ -116,7 +116,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(signalled?)
 }
 
-/// Returns the file's speech, cut or repeated to this length.
+/// Returns the file's speech, truncated or repeated to this length.
 fn sentence(file: &Path, length: Duration) -> anyhow::Result<Sound> {
     let sound = speech(file)?.at_rate(VOICE_RATE_HZ)?;
     if sound.samples.is_empty() || length.is_zero() {
@@ -133,7 +133,7 @@ fn sentence(file: &Path, length: Duration) -> anyhow::Result<Sound> {
 /// Reads the person's speech in a recording, or the audio of a WAV or Ogg Opus file.
 pub(crate) fn speech(file: &Path) -> anyhow::Result<Sound> {
     match FileKind::of(file) {
-        // As it is, not through the codec.
+        // Read directly, not through the codec.
         Some(FileKind::Wav) => read_wav(file),
         _ => Recording::load(file)?.sound(Side::Up),
     }

@@ -1,4 +1,4 @@
-//! One file a subcommand: arguments, calling one thing, printing. No behaviour.
+//! One file per subcommand: arguments, calling one thing, printing. No behaviour.
 
 pub(crate) mod load;
 pub(crate) mod mock_services;

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use hearken_base::stop_signal::stop_requested;
 use hearken_state_server::Storage;
 
-/// Serves the states of chat sessions: dice, characters, combat. An example to begin with.
+/// Serves the states of chat sessions: dice, characters, combat. An example to start with.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     after_help = "Examples:\n  hearken-dev state-server\n  hearken-dev state-server --file worlds.json\n  \
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Seed of the dice: every session rolls the same in the same order
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Keep the states in this file; by default they are lost at the end
+    /// Store the states in this file; by default they are lost at the end
     #[arg(long)]
     pub(crate) file: Option<PathBuf>,
 }

@@ -14,19 +14,19 @@ use serde::Serialize;
 /// Measurements, shared by all devices.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figures {
-    /// Number of devices that are connected now.
+    /// Number of currently connected devices.
     pub connected: usize,
     /// Number of connections that the server closed.
     pub closed: usize,
     /// Number of turns that were answered completely.
     pub turns: usize,
-    /// Number of answers that the person interrupted.
+    /// Number of answers that the user interrupted.
     pub interrupted: usize,
     /// Number of turns that were refused because the server is busy.
     pub busy: usize,
     /// Number of turns without an answer long after the end of speech, at the end of the run.
     pub unanswered: usize,
-    /// Number of answers that began before the end of speech; their times are not counted.
+    /// Number of answers that started before the end of speech; their times are not counted.
     pub early: usize,
     /// Number of answers with an audible underrun.
     pub stalled: usize,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_tells_its_parts_and_can_be_read_back() {
+    fn a_distribution_has_quantiles_and_can_be_decoded() {
         let mut spread = Distribution::default();
         assert_eq!((spread.ms(0.5), spread.encoded()), (None, None));
         for ms in 1..=1_000 {

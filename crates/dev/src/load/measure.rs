@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use super::figures::Shared;
 
-/// Delay after the packet before plus its length above which a packet is late at the wire; the
-/// device may still have audio to play.
+/// Delay beyond the expected arrival, one packet length after the previous packet, above which a
+/// packet is late at the wire; the device may still have audio to play.
 const LATE: Duration = Duration::from_millis(5);
 /// Number of first packets of a reply, which are sent at once.
 const BURST: u32 = 5;
-/// Shortest audible gap. A packet that arrives just when the queue runs empty causes a shorter one.
+/// Minimum length of an audible gap. A packet that arrives just when the queue runs empty causes a
+/// shorter one.
 const GAP: Duration = Duration::from_millis(5);
 /// Wait for the first audio after which a turn counts as unanswered at the end of the run.
 const LONG: Duration = Duration::from_secs(10);
@@ -27,7 +28,7 @@ pub(super) struct LoadObserver {
     /// Phrases of the server that mean that it is busy.
     busy_words: Arc<[String]>,
     connected: bool,
-    /// Time at which the person had finished speaking; taken by the first packet.
+    /// Time at which the user had finished speaking; taken by the first packet.
     spoken: Option<Duration>,
     /// The same on the clock of this program.
     asked: Instant,
@@ -35,7 +36,7 @@ pub(super) struct LoadObserver {
     replying: bool,
     /// True until the first sentence of a reply.
     begins: bool,
-    /// Number of replies that have begun to play.
+    /// Number of replies whose playback has started.
     pub(super) replies: usize,
     /// Number of replies that have ended.
     pub(super) answers: usize,
@@ -71,7 +72,7 @@ impl LoadObserver {
         }
     }
 
-    /// Notes that the person has finished speaking at this time.
+    /// Records that the user has finished speaking at this time.
     pub(super) fn speech_ended(&mut self, at: Duration) {
         if self.replying {
             self.shared.lock().early += 1;
@@ -84,12 +85,12 @@ impl LoadObserver {
         self.tts_start = None;
     }
 
-    /// Notes that the person interrupts at this time.
+    /// Records that the user interrupts at this time.
     pub(super) fn interrupts(&mut self, at: Duration) {
         self.interrupted_at = Some(at);
     }
 
-    /// Notes that the socket was closed.
+    /// Records that the socket was closed.
     pub(super) fn disconnected(&mut self) {
         (self.replying, self.begins) = (false, false);
         (self.spoken, self.tts_start, self.interrupted_at) = (None, None, None);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_timed_from_the_end_of_speech_and_busy_words_are_none() {
+    fn an_answer_is_timed_from_the_end_of_speech_and_busy_phrases_are_no_answers() {
         let (shared, mut observer) = observer();
         observer.speech_ended(at(1_000));
         hears(&mut observer, 1_005, "stt", "what was said");
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_begins_before_the_person_has_finished_is_not_timed() {
+    fn an_answer_that_starts_before_the_end_of_speech_is_not_timed() {
         let (shared, mut observer) = observer();
         hears(&mut observer, 500, "tts start", "");
         hears(&mut observer, 501, "tts sentence_start", "Well.");
@@ -252,14 +253,14 @@ mod tests {
         hears(&mut observer, 1_600, "tts start", "");
         hears(&mut observer, 1_601, "tts sentence_start", "I'm busy.");
         observer.speech_ended(at(2_000));
-        assert!(observer.busy, "it was told so before the person had finished");
+        assert!(observer.busy, "the busy phrase came before the end of speech");
         let figures = shared.lock();
         assert_eq!((figures.early, figures.first_audio.count()), (2, 0));
         assert_eq!((figures.busy, figures.busy_told.count()), (1, 0));
     }
 
     #[test]
-    fn an_answer_that_a_lost_connection_cut_is_over() {
+    fn an_answer_ends_with_its_connection() {
         let (shared, mut observer) = observer();
         greeted(&mut observer);
         observer.speech_ended(at(0));
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_that_nobody_hears_are_no_stalls_and_a_stalled_answer_counts_once() {
+    fn inaudible_gaps_are_not_stalls_and_a_stalled_answer_counts_once() {
         let (shared, mut observer) = observer();
         for length in [GAP, GAP + at(1), at(200)] {
             observer.observe(at(0), Observation::Noticed(Fact::Gap { length }));
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_long_when_the_run_ends_was_left_unanswered() {
+    async fn a_turn_that_waits_long_at_the_end_of_the_run_counts_as_unanswered() {
         for (waits, answered, unanswered) in
             [(LONG, false, 0), (LONG + at(1), false, 1), (LONG * 2, true, 0)]
         {
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_no_hello_is_an_error() {
+    fn a_missing_hello_is_an_error() {
         let (shared, mut observer) = observer();
         observer.observe(at(10_000), Observation::Noticed(Fact::HelloMissing));
         assert_eq!(shared.lock().errors["no hello from the server"], 1);

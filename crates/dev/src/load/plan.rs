@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::scenario::{LoadScenario, run};
 use super::{Figures, UsageReport, UsageSamples};
 
-/// Lateness of this program's own timers, in ms at the 99th percentile, above which it measures
-/// itself.
+/// Lateness of this program's own timers, in ms at the 99th percentile, above which its results are
+/// unreliable.
 const OWN_LATENESS_MS: f64 = 5.0;
 /// Loudness of background noise, as a fraction of full speech: below any voice.
 const NOISE_LEVEL: f64 = 0.01;
@@ -27,9 +27,9 @@ const NOISE_LEVEL: f64 = 0.01;
 /// Plan of a load run.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
-    /// Words of the people; silence after them is removed.
+    /// Speech of the users; silence after it is removed.
     pub speech: Sound,
-    /// Length to which the words are cut or repeated.
+    /// Length to which the speech is truncated or repeated.
     pub words: Option<Duration>,
     /// Device endpoint of the server; [`hearken_virtual_device::endpoint_options::LOCAL_URL`] if `None`.
     pub url: Option<String>,
@@ -37,19 +37,20 @@ pub struct LoadPlan {
     pub token: Option<String>,
     /// Number of devices, 1 or more.
     pub devices: usize,
-    /// Number of devices that talk and hear the answer out; if `None`, all without another role.
+    /// Number of devices that talk and wait for the end of the answer; if `None`, all without
+    /// another role.
     pub talking: Option<usize>,
     /// Number of devices that talk and interrupt every answer.
     pub interrupting: usize,
-    /// Number of devices with an open microphone while nobody talks to them.
+    /// Number of devices with an open microphone while no user talks to them.
     pub listening: usize,
-    /// Side that decides when a person has finished.
+    /// Side that decides when a user has finished.
     pub mode: ListenMode,
     /// Time over which the devices connect, evenly.
     pub ramp: Duration,
     /// Duration of the run after the last device has connected.
     pub length: Duration,
-    /// Mean pause from the end of an answer to the next words.
+    /// Mean pause from the end of an answer to the next speech.
     pub pause: Duration,
     /// Version of the binary framing: 1, 2 or 3.
     pub framing: u32,
@@ -70,12 +71,12 @@ pub struct Measured {
     pub server: Option<UsageReport>,
     /// Usage of this program, over the same time.
     pub load: Option<UsageReport>,
-    /// True if this program was too busy to measure well.
+    /// True if this program was too busy to measure reliably.
     pub overloaded: bool,
 }
 
 impl LoadPlan {
-    /// Returns the number of devices that talk and hear the answer out.
+    /// Returns the number of devices that talk and wait for the end of the answer.
     pub fn talkers(&self) -> usize {
         let others = self.interrupting + self.listening;
         self.talking.unwrap_or(self.devices.saturating_sub(others))
@@ -85,8 +86,7 @@ impl LoadPlan {
     /// the server's process on this machine, whose CPU time and memory are measured. `progress`
     /// receives the current measurements every two seconds.
     ///
-    /// # Errors
-    /// Fails if the plan is inconsistent, the words are empty, a device gets no address, or there
+    /// Fails if the plan is inconsistent, the speech is empty, a device gets no address, or there
     /// is no such process.
     pub async fn measure(
         &self,
@@ -155,7 +155,7 @@ impl LoadPlan {
         })
     }
 
-    /// Returns the words, without the silence after them.
+    /// Returns the speech, without the silence after it.
     fn words(&self) -> anyhow::Result<Sound> {
         let mut sound = self.speech.at_rate(UPLINK_RATE_HZ)?;
         sound.samples.truncate(pcm::samples_in(sound.speech_end(), UPLINK_RATE_HZ));
@@ -190,7 +190,7 @@ impl LoadPlan {
 
 impl Measured {
     /// Returns true if all of these devices were connected at the end, every turn was answered and
-    /// no packet was lost; and, if people `talk`, there was at least one turn.
+    /// no packet was lost; and, if users `talk`, there was at least one turn.
     pub fn is_successful(&self, devices: usize, talk: bool) -> bool {
         let Figures { errors, packets, turns, interrupted, connected, unanswered, .. } =
             &self.figures;

@@ -1,5 +1,5 @@
-//! Load of many devices that connect one after the other and then repeatedly talk, interrupt or
-//! listen, or stay silent. Not for measuring.
+//! Load of many devices that connect one by one and then repeatedly talk, interrupt or listen, or
+//! stay silent. Not for measuring.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::figures::{Figures, Shared};
 use super::measure::LoadObserver;
 
-/// Longest wait from the wake word to the open microphone, and from the end of speech to the end of
+/// Maximum wait from the wake word to the open microphone, and from the end of speech to the end of
 /// the answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Interval between packets of a microphone.
@@ -30,10 +30,10 @@ const RETRY_WAIT: Duration = Duration::from_secs(1);
 const REPORT_EVERY: Duration = Duration::from_secs(2);
 /// Interval of the timer that measures the lateness of this program itself.
 const TICK: Duration = Duration::from_millis(10);
-/// Mean time for which an interrupting person hears the answer; the actual time is between half and
-/// three halves of it.
+/// Mean time for which an interrupting user hears the answer; the actual time is between half and
+/// one and a half times the mean.
 const LISTENING_TIME: Duration = Duration::from_secs(1);
-/// Longest pause, as a multiple of the mean.
+/// Maximum pause, as a multiple of the mean.
 const LONGEST_PAUSE: f64 = 5.0;
 
 /// Devices of a load run and their behaviour.
@@ -42,23 +42,23 @@ pub struct LoadScenario {
     /// Endpoint of each device; their number is the number of devices. Devices without another role
     /// stay connected and silent.
     pub endpoints: Vec<Endpoint>,
-    /// Number of devices that talk and hear the answer out.
+    /// Number of devices that talk and wait for the end of the answer.
     pub talking: usize,
     /// Number of devices that talk and interrupt each answer.
     pub interrupting: usize,
-    /// Number of devices with an open microphone in a room where nobody talks to them.
+    /// Number of devices with an open microphone in a room where no user talks to them.
     pub listening: usize,
-    /// Side that decides when a person has finished.
+    /// Side that decides when a user has finished.
     pub mode: ListenMode,
     /// Time over which the devices connect, evenly.
     pub ramp: Duration,
-    /// Words of each person, in packets of 60 ms.
+    /// Speech of each user, in packets of 60 ms.
     pub speech: Arc<[Bytes]>,
     /// Background noise of the listening devices: too faint to be speech.
     pub background_noise: Arc<[Bytes]>,
-    /// Packet sent while the person waits: an open microphone in a quiet room.
+    /// Packet sent while the user waits: an open microphone in a quiet room.
     pub silence: Bytes,
-    /// Mean pause from the end of an answer to the next words; exponentially distributed, so that
+    /// Mean pause from the end of an answer to the next speech; exponentially distributed, so that
     /// devices do not synchronise.
     pub pause: Duration,
     /// Phrases of the server that mean that it is busy.
@@ -133,7 +133,7 @@ pub async fn run(
     shared.lock().clone()
 }
 
-/// Runs one device until it is dropped. A lost connection is opened again.
+/// Runs one device until it is dropped. A lost connection is reopened.
 async fn run_device(
     scenario: &LoadScenario,
     number: usize,
@@ -181,8 +181,8 @@ async fn run_device(
 }
 
 /// Returns a random pause with this mean. If pauses were nearly equal, all devices that a full
-/// server refused would return at the same time and be refused again: they would stay synchronised,
-/// and the server would be idle in between.
+/// server refused would return at the same time and be refused again: they would remain
+/// synchronised, and the server would be idle in between.
 fn pause(mean: Duration, dice: &mut fastrand::Rng) -> Duration {
     let times = (1.0 - dice.f64()).ln().abs();
     mean.mul_f64(times.min(LONGEST_PAUSE))
@@ -196,7 +196,7 @@ enum Outcome {
     OtherRole,
 }
 
-/// Person with a device.
+/// User with a device.
 struct Person<'a> {
     scenario: &'a LoadScenario,
     device: Device<LoadObserver>,
@@ -204,7 +204,7 @@ struct Person<'a> {
 }
 
 impl Person<'_> {
-    /// Returns a random time between half and three halves of this time.
+    /// Returns a random time between half and one and a half times this time.
     fn about(&mut self, time: Duration) -> Duration {
         time.mul_f64(0.5 + self.dice.f64())
     }
@@ -226,8 +226,7 @@ impl Person<'_> {
         Ok(device.firmware().microphone_open())
     }
 
-    /// Sends these packets in real time, and returns the time at which the last one had been
-    /// spoken.
+    /// Sends these packets in real time, and returns the time at which the last one was complete.
     async fn say(&mut self, packets: &[Bytes]) -> Result<Instant, SocketError> {
         let mut due = Instant::now();
         for packet in packets {
@@ -238,7 +237,7 @@ impl Person<'_> {
         Ok(due)
     }
 
-    /// Runs one turn: the person speaks and hears the answer, or interrupts it.
+    /// Runs one turn: the user speaks and hears the answer, or interrupts it.
     async fn talk(&mut self, interrupts: bool) -> Result<Outcome, SocketError> {
         if !self.open().await? {
             return Ok(Outcome::Unanswered);
@@ -260,7 +259,7 @@ impl Person<'_> {
         if interrupts && !over && self.device.report().replies > before.0 {
             return self.interrupt(before.1).await;
         }
-        // Firmware plays on for a moment and only then listens again.
+        // Firmware plays on for a moment before it listens again.
         let rest = Instant::now() + pause(self.scenario.pause, &mut self.dice);
         let resting = self.device.run_until(rest, |_, _| false);
         timeout_at(rest + LONGEST_WAIT, resting).await.unwrap_or(Ok(()))?;
@@ -314,7 +313,7 @@ impl Person<'_> {
         Ok(Outcome::Interrupted)
     }
 
-    /// Keeps the microphone open while nobody speaks to it.
+    /// Leaves the microphone open while no user speaks to it.
     async fn listen(&mut self) -> Result<Outcome, SocketError> {
         if !self.open().await? {
             return Ok(Outcome::Unanswered);
@@ -353,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_are_as_long_as_they_should_be_in_the_mean_and_far_apart() {
+    fn pauses_have_the_requested_mean_and_a_wide_spread() {
         let mean = Duration::from_secs(1);
         let mut dice = fastrand::Rng::with_seed(1);
         let pauses: Vec<_> = (0..10_000).map(|_| pause(mean, &mut dice).as_secs_f64()).collect();

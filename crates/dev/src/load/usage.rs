@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// Shortest run, in seconds, from which memory growth is calculated; in shorter ones memory grows
-/// for other reasons.
+/// Minimum length of a run, in seconds, for which memory growth is calculated; in shorter ones
+/// memory grows for other reasons.
 const LONG_ENOUGH_S: f64 = 300.0;
 
 /// Resource usage of a process until now.
@@ -33,7 +33,8 @@ impl Usage {
             })
         };
         let stat = read("stat")?;
-        // The name, in brackets, may hold spaces; user and system time are the 14th and 15th field.
+        // The name, in brackets, may contain spaces; user and system time are the 14th and 15th
+        // field.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: f64 = fields.skip(11).take(2).filter_map(|f| f.parse::<f64>().ok()).sum();
         let status = read("status")?;
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_used_something_and_none_is_told() {
+    fn a_process_has_a_usage_and_a_missing_one_is_an_error() {
         let own = Usage::of_process(std::process::id()).unwrap();
         assert!(own.resident_kib > 500.0, "{own:?}");
         let told = Usage::of_process(u32::MAX).unwrap_err().to_string();
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_course_tells_costs_a_turn_and_growth_a_device() {
+    fn samples_give_the_cost_per_turn_and_the_growth_per_device() {
         let sample = |s: u64, cpu_ms, kib, turns| Sample {
             at: Duration::from_secs(s),
             usage: Usage { cpu: Duration::from_millis(cpu_ms), resident_kib: kib },

@@ -1,5 +1,5 @@
-//! Exemplars: for each bucket of the histograms of turns, the trace of the last turn that fell into it. In memory, bounded by
-//! the labels of these histograms. Not for how they are exported.
+//! Exemplars: for each bucket of the turn histograms, the trace of the most recent turn in it. In
+//! memory, bounded by the labels of these histograms. Not for their export.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -11,18 +11,18 @@ use uuid::Uuid;
 
 use super::SECONDS_BOUNDS;
 
-/// A turn that stands for a bucket.
+/// The turn that represents a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exemplar {
-    /// Id of the turn, which is that of its trace.
+    /// Id of the turn, which is also its trace id.
     pub turn_id: Uuid,
-    /// What was measured, in seconds.
+    /// Measured value, in seconds.
     pub seconds: f64,
-    /// When it ended.
+    /// End of the turn.
     pub at: Timestamp,
 }
 
-/// Exemplars of one series, one for each bucket; the last has no upper bound.
+/// Exemplars of one series, one for each bucket; the last bucket has no upper bound.
 pub type Buckets = [Option<Exemplar>; SECONDS_BOUNDS.len() + 1];
 
 /// Labels of a series with their values, sorted by name.
@@ -34,7 +34,7 @@ pub type Exemplars = HashMap<(&'static str, Labels), Buckets>;
 // The recorder of the crate `metrics` has no exemplars. Decision 0076.
 static EXEMPLARS: LazyLock<Mutex<Exemplars>> = LazyLock::new(Mutex::default);
 
-/// Notes the turn in which a series of the histogram `name` measured this time.
+/// Records the turn as the exemplar of its bucket in a series of the histogram `name`.
 pub(super) fn note(name: &'static str, labels: &[Label], turn_id: Uuid, measured: Duration) {
     let seconds = measured.as_secs_f64();
     let bucket = SECONDS_BOUNDS.partition_point(|bound| *bound < seconds);
@@ -46,7 +46,7 @@ pub(super) fn note(name: &'static str, labels: &[Label], turn_id: Uuid, measured
     buckets[bucket] = Some(Exemplar { turn_id, seconds, at: Timestamp::now() });
 }
 
-/// Returns all exemplars as they are now.
+/// Returns all current exemplars.
 pub fn exemplars() -> Exemplars {
     EXEMPLARS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -1,4 +1,5 @@
-//! Metrics of turns by their stages, what people wait for, and by the firmware of their devices. Not for how stages are noted.
+//! Metrics of turns: their stages, the wait for the answer, and the firmware of the device. Not for
+//! how stages are recorded.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -18,9 +19,9 @@ const WAIT: &str = "hearken_turn_wait_seconds";
 const STAGE: &str = "hearken_turn_stage_seconds";
 const DEVICE_TURNS: &str = "hearken_device_turns_total";
 
-/// Most versions of firmware that have a label of their own: devices say what they like.
+/// Maximum number of firmware versions with a label of their own: devices may send any version.
 const MOST_VERSIONS: usize = 32;
-/// Longest version of firmware with a label of its own, in bytes.
+/// Maximum length of a firmware version with a label of its own, in bytes.
 const LONGEST_VERSION: usize = 32;
 
 /// Records a turn that has ended.
@@ -37,7 +38,7 @@ pub fn record_turn(turn: &TracedTurn) {
     }
 }
 
-/// Records what became of a turn, and the wait for its answer.
+/// Records the outcome of a turn, and the wait for its answer.
 fn record_outcome(turn: &TracedTurn, kind: Label, outcome: Outcome) {
     let outcome = Label::from_static_parts("outcome", outcome.name());
     let mut labels = vec![kind, outcome.clone()];
@@ -56,7 +57,8 @@ fn record(name: &'static str, labels: Vec<Label>, turn_id: Uuid, measured: Durat
     histogram!(name, labels).record(measured);
 }
 
-/// Returns the label of a version of firmware: `unknown` for none, `other` for one that is unusual or one too many.
+/// Returns the label of a firmware version: `unknown` for none, `other` for an unusual one or one
+/// above the limit.
 fn firmware_label(version: Option<&str>) -> String {
     static KNOWN: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
     let Some(version) = version.filter(|version| !version.is_empty()) else {
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_firmware_has_its_own_label_unless_it_is_unusual_or_one_too_many() {
+    fn a_firmware_version_has_its_own_label_unless_it_is_unusual_or_above_the_limit() {
         assert_eq!(firmware_label(None), "unknown");
         assert_eq!(firmware_label(Some("")), "unknown");
         assert_eq!(firmware_label(Some("2.0.4")), "2.0.4");

@@ -1,4 +1,5 @@
-//! Counters of turn-taking: judgements of silences, speculative answers, interruptions. Not for what decides about them.
+//! Counters of turn-taking: judgements of silences, speculative answers, interruptions. Not for the
+//! decisions themselves.
 
 use metrics::{Counter, Unit, counter, describe_counter};
 
@@ -9,35 +10,35 @@ pub struct TurnTaking {
     pub interruptions: Interruptions,
 }
 
-/// Counters of silences at which the turn detector was to be asked, by outcome.
+/// Counters of silences for which the turn detector was due, by outcome.
 pub struct Judgements {
     /// It judged in time.
     pub judged: Counter,
-    /// It judged when the silence was over.
+    /// It judged only after the silence was over.
     pub late: Counter,
-    /// It was busy, or the server strained.
+    /// It was busy, or the server was strained.
     pub skipped: Counter,
 }
 
 /// Counters of speculative answers, by outcome.
 pub struct Speculations {
-    /// The person had finished: it became the answer.
+    /// The person had finished: the speculation became the answer.
     pub used: Counter,
     /// The person went on, or the turn was cut.
     pub withdrawn: Counter,
 }
 
-/// Counters of voice that paused a reply, by what became of it.
+/// Counters of voice that paused a reply, by outcome.
 pub struct Interruptions {
     /// The reply was ended, and the words answered.
     pub answered: Counter,
-    /// The reply was ended, and nothing answered.
+    /// The reply was ended, and nothing was answered.
     pub stopped: Counter,
-    /// The reply went on after a backchannel.
+    /// The reply resumed after a backchannel.
     pub backchannel: Counter,
-    /// The reply went on: there were no words.
+    /// The reply resumed: there were no words.
     pub nothing: Counter,
-    /// The reply went on before it was known what was said.
+    /// The reply resumed before the words were recognised.
     pub late: Counter,
 }
 

@@ -1,28 +1,29 @@
-//! Parses what nobody says aloud though it is written in words and signs: faces of signs, as `(≧▽≦)`, and stage directions, as
-//! `（微笑着）` and `*laughs*`. Not for emoji, nor for brackets with words.
+//! Parses written text that is not spoken: emoticons, as `(≧▽≦)`, and stage directions, as `（微笑着）`
+//! and `*laughs*`. Not for emoji, nor for brackets with words.
 
 use hearken_base::language::is_han;
 
 use super::Found;
 
-/// Longest face, and longest stage direction, in characters.
+/// Maximum length of an emoticon, and of a stage direction, in characters.
 const FACE_MAX: usize = 12;
 const DIRECTION_MAX: usize = 32;
-/// Most words of an English direction, and most characters of a Chinese one.
+/// Maximum number of words of an English direction, and of characters of a Chinese one.
 const DIRECTION_WORDS: usize = 5;
 const DIRECTION_HAN: usize = 12;
 
-/// Letters that can be eyes, cheeks or a mouth, in a face that has other signs. One with other letters is a word.
+/// Letters that can be eyes, cheeks or a mouth, in an emoticon with other signs. Text with other
+/// letters is a word.
 const FACE_LETTERS: &str = "TtOoXxUuVvQqwWωДдヮワㅂㅅㅁㅇㄒㅠㅜᴗᵕツシ๑ಠಥლºᴥʖʕʔง٩وヽノﾉづゞﾟᴥ";
-/// Arms in front of a face, and behind it.
+/// Arms before an emoticon, and after it.
 const LEFT_ARMS: &str = "ヽ٩╰";
 const RIGHT_ARMS: &str = "وノﾉづ۶彡✧ゞ╯";
-/// Most arms behind a face.
+/// Maximum number of arms after an emoticon.
 const MAX_ARMS: usize = 3;
-/// Signs of other scripts than faces are made of: punctuation, units and mathematics.
+/// Non-ASCII signs that do not indicate an emoticon: punctuation, units and mathematics.
 const ORDINARY_SIGNS: &str = "，。！？、；：“”‘’«»„‚‹›（）《》〈〉【】「」…—–·～%℃°×÷±≈≤≥≠∞√∑∏∫πµ→←↑↓⋅⊗⊕∘∗∈∉⊂⊆∪∂€£¥￥§№™©®²³";
 
-/// English words with which a direction begins, alone or before others: what a speaker does.
+/// English words that start a direction, alone or before others: actions of a speaker.
 const ACTIONS: [&str; 52] = [
     "blinks",
     "blushes",
@@ -80,7 +81,7 @@ const ACTIONS: [&str; 52] = [
 /// Marks for synthesisers, in square brackets.
 const SOUNDS: [&str; 8] =
     ["pause", "laughter", "laugh", "sigh", "chuckle", "breath", "cough", "gasp"];
-/// Chinese words of which one stands in a direction.
+/// Chinese words that identify a direction.
 const ACTIONS_ZH: [&str; 56] = [
     "微笑",
     "笑着",
@@ -140,18 +141,19 @@ const ACTIONS_ZH: [&str; 56] = [
     "打哈欠",
 ];
 
-/// Chinese characters of a statement about such an act, or of a request for it: `（沉默是金）`.
+/// Chinese characters that mark a statement about such an action, or a request for it: `（沉默是金）`.
 const STATING_ZH: [char; 7] = ['是', '会', '要', '能', '请', '請', '为'];
-/// Chinese words with which a text in brackets is advice or a notice.
+/// Chinese words that mark bracketed text as advice or a notice.
 const NOTICES_ZH: [&str; 10] =
     ["禁止", "保持", "不可", "不得", "点儿", "點兒", "秒", "分钟", "分鐘", "可以"];
-/// English words with which the words after an action make a statement.
+/// English words that turn an action and the words after it into a statement.
 const STATING: [&str; 14] = [
     "are", "can", "could", "does", "has", "have", "helps", "is", "may", "must", "should", "was",
     "were", "will",
 ];
 
-/// Parses a face, with its arms. `rest` begins with a round bracket or an arm. Returns its length in bytes.
+/// Parses an emoticon with its arms. `rest` starts with a round bracket or an arm. Returns its
+/// length in bytes.
 pub(super) fn face(rest: &str, end: bool) -> Found<usize> {
     let arm = rest.chars().next().filter(|c| is_left_arm(*c)).map_or(0, char::len_utf8);
     let body = &rest[arm..];
@@ -176,7 +178,8 @@ pub(super) fn face(rest: &str, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
-/// Parses a face of two or three signs such as `:)` and `:-D`, in front of which there is no word. Returns its length in bytes.
+/// Parses an emoticon of two or three signs such as `:)` and `:-D`, which no word precedes. Returns
+/// its length in bytes.
 pub(super) fn smiley(rest: &str, end: bool) -> Found<usize> {
     let nose = if rest[1..].starts_with('-') { 2 } else { 1 };
     let Some(mouth) = rest[nose..].chars().next() else { return Found::ran_out(end) };
@@ -235,8 +238,8 @@ fn is_face(inner: &str) -> bool {
     of_ascii || inner.chars().filter(strange).count() >= 2
 }
 
-/// Parses a stage direction at the beginning of a sentence: in brackets, or between asterisks. In square brackets, which also
-/// stand for what is to be filled in, only an English one. Returns its length in bytes.
+/// Parses a stage direction at the start of a sentence: in brackets, or between asterisks. In
+/// square brackets, which also mark placeholders, only an English one. Returns its length in bytes.
 pub(super) fn direction(rest: &str, end: bool) -> Found<usize> {
     let Some(open) = rest.chars().next() else { return Found::ran_out(end) };
     let is_close = |c: char| match open {
@@ -256,7 +259,7 @@ pub(super) fn direction(rest: &str, end: bool) -> Found<usize> {
             if !counts {
                 return Found::No;
             }
-            // `*Thinking* is hard` has a word with stress: it begins the sentence.
+            // `*Thinking* is hard` has an emphasised word, which starts the sentence.
             let next = rest[len..].chars().take(2).find(|c| *c != ' ');
             return match next {
                 _ if !inner.starts_with(char::is_uppercase) => Found::Yes(len),
@@ -272,7 +275,7 @@ pub(super) fn direction(rest: &str, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
-/// Reports whether this is a mark for a synthesiser, which makes the sound.
+/// Reports whether this is a mark for a synthesiser, which renders the sound.
 fn is_sound(inner: &str) -> bool {
     SOUNDS.contains(&inner.to_lowercase().as_str())
 }
@@ -290,7 +293,7 @@ fn is_direction(inner: &str) -> bool {
     // `softly laughs` as well as `laughs softly`.
     let acts = |word: &str| ACTIONS.contains(&word.trim_end_matches(','));
     let Some(verb) = words.iter().take(2).position(|word| acts(word)) else { return false };
-    // `waves and wind` and `crying can help` are no acts.
+    // `waves and wind` and `crying can help` are not actions.
     let states = match words[verb + 1..] {
         ["and", next, ..] => !(acts(next) || next.ends_with("ly")),
         [next, ..] => STATING.contains(&next),
@@ -304,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faces_are_told_from_words_and_formulas() {
+    fn emoticons_are_distinguished_from_words_and_formulas() {
         for (text, len) in [
             ("(≧▽≦)！", "(≧▽≦)".len()),
             ("(๑•̀ㅂ•́)و✧", "(๑•̀ㅂ•́)و✧".len()),
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_told_from_words_in_brackets() {
+    fn directions_are_distinguished_from_words_in_brackets() {
         for text in [
             "（微笑着）",
             "（笑）",

@@ -1,6 +1,6 @@
-//! Parses the beginning of a line: quotes, headings, bullets, numbers, checkboxes, code fences,
-//! rules and link definitions. Accepts what models write: `##标题` is a heading. Not for the rest of
-//! the line.
+//! Parses the start of a line: quotes, headings, bullets, numbers, checkboxes, code fences, rules
+//! and link definitions. Accepts what models write: `##标题` is a heading. Not for the rest of the
+//! line.
 
 use super::links::{Definition, definition};
 use super::{Found, Line};
@@ -10,7 +10,7 @@ const REACH: usize = 256;
 /// Maximum length of a fence's language name, in bytes.
 const LANGUAGE_MAX: usize = 32;
 
-/// Beginning of a line, with its length in bytes.
+/// Start of a line, with its length in bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Opening<'a> {
     /// Blank line, its newline included.
@@ -43,7 +43,7 @@ pub(super) struct Markers<'a> {
     item: bool,
 }
 
-/// Parses the beginning of the line at `rest`. Returns `None` if more text is needed.
+/// Parses the start of the line at `rest`. Returns `None` if more text is needed.
 pub(super) fn open(rest: &str, end: bool) -> Option<Opening<'_>> {
     let line = Line::of(rest, REACH, end);
     let start = line.text.len() - unquoted(line.text).len();
@@ -125,7 +125,7 @@ pub(super) fn fence(rest: &str, end: bool) -> Found<(usize, Fence)> {
 
 impl Fence {
     /// Returns the length of the text to skip, and whether it is the line that closes the fence. If
-    /// not, the next line of code begins after it.
+    /// not, the next line of code starts after it.
     pub(super) fn next(self, rest: &str, end: bool) -> Found<(usize, bool)> {
         let line = Line::of(rest, REACH, end);
         let text = if self.quoted { unquoted(line.text) } else { line.text.trim_start() };
@@ -142,8 +142,8 @@ impl Fence {
     }
 }
 
-/// Parses the markers at the beginning of a line, with their length in bytes. Returns `None` if
-/// more text is needed.
+/// Parses the markers at the start of a line, with their length in bytes. Returns `None` if more
+/// text is needed.
 fn markers(body: &str, known: bool) -> Option<(usize, Markers<'_>)> {
     let mut markers = Markers::default();
     let mut at = 0;

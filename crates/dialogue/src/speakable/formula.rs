@@ -1,10 +1,10 @@
-//! Reads formulas of LaTeX as plain signs: `\frac{1}{2}` as `1/2`. Not for where a formula begins
-//! and ends.
+//! Converts LaTeX formulas to plain signs: `\frac{1}{2}` to `1/2`. Not for the start and the end of
+//! formulas.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Commands that have a sign.
+/// Commands with an equivalent sign.
 const SIGNS: [(&str, &str); 34] = [
     ("times", "×"),
     ("cdot", "×"),
@@ -41,7 +41,7 @@ const SIGNS: [(&str, &str); 34] = [
     ("mu", "μ"),
     ("pi", "π"),
 ];
-/// Commands that only set how their argument looks, or the space between signs.
+/// Commands that only affect the appearance of their argument, or the space between signs.
 const SILENT: [&str; 25] = [
     "text",
     "textbf",

@@ -1,5 +1,5 @@
 //! Parses the text within a line, one step at a time. A step reads the available text, writes the
-//! certain part and returns the length that it read. Not for the beginning of lines.
+//! part that is certain and returns the length that it read. Not for the start of lines.
 
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ pub(super) struct Writer {
     place: Place,
     fence: Option<Fence>,
     spacing: Spacing,
-    /// Previous character, marks included. `None` at the beginning of a line.
+    /// Previous character, marks included. `None` at the start of a line.
     before: Option<char>,
     /// Open runs of marks in this line, by [`kind`].
     open: [u8; KINDS],
@@ -230,7 +230,7 @@ impl Writer {
         self.spacing.has_left_out()
     }
 
-    /// Reports whether the next word begins a sentence.
+    /// Reports whether the next word starts a sentence.
     fn begins_sentence(&self) -> bool {
         self.before.is_none() || self.spacing.last().is_none_or(|c| "。！？…!?.".contains(c))
     }
@@ -239,7 +239,7 @@ impl Writer {
         self.left_out(asides::face(rest, end), c, out)
     }
 
-    /// Drops what was found and is not said aloud, or else writes its first character.
+    /// Drops an unspoken part, or else writes its first character.
     fn left_out(&mut self, found: Found<usize>, c: char, out: &mut impl TextSink) -> Step {
         match found {
             Found::Yes(len) => self.aside(len),
@@ -248,7 +248,7 @@ impl Writer {
         }
     }
 
-    /// Drops what is not said aloud.
+    /// Drops an unspoken part.
     fn aside(&mut self, len: usize) -> Step {
         self.spacing.lose();
         self.drop(')', len)
@@ -340,7 +340,7 @@ impl Writer {
         }
     }
 
-    /// Parses a citation mark such as `[1]` behind words. After a name it is an index, unless the
+    /// Parses a citation mark such as `[1]` after words. After a name it is an index, unless the
     /// sentence ends with it.
     fn citation(&self, rest: &str, end: bool) -> Found<usize> {
         let len = match links::citation(rest, end) {
@@ -359,7 +359,8 @@ impl Writer {
         }
     }
 
-    /// Parses a mark that names a source. A number alone does so behind words, and with no word behind it.
+    /// Parses a mark that names a source. A number alone names one only after words and before no
+    /// word.
     fn source(&self, rest: &str, end: bool) -> Found<usize> {
         let len = match links::source(rest, end) {
             Found::Yes(len) => len,
@@ -443,7 +444,7 @@ impl Writer {
         Step::Take(2)
     }
 
-    /// Writes a formula with its delimiters, which stand for nothing.
+    /// Writes a formula without its delimiters.
     fn formula(&mut self, written: &str, out: &mut impl TextSink) -> Step {
         let inner = written.trim_matches('$');
         let inner =
@@ -544,7 +545,7 @@ fn is_mark(c: char) -> bool {
     ) || asides::is_left_arm(c)
 }
 
-/// Reports whether an address can begin with this letter.
+/// Reports whether an address can start with this letter.
 fn begins_address(c: char) -> bool {
     matches!(c.to_ascii_lowercase(), 'h' | 'w' | 'f' | 'm')
 }

@@ -17,7 +17,7 @@ const CITATION_MAX: usize = 24;
 
 /// Maximum length of a mark that names a source, in bytes.
 const SOURCE_MAX: usize = 40;
-/// Words in front of a source's number.
+/// Words before a source's number.
 const SOURCES: [&str; 8] = ["citation", "cite", "webpage", "source", "ref", "来源", "引用", "网页"];
 
 /// Prefixes of addresses in link definitions.
@@ -90,8 +90,8 @@ pub(super) fn raised_citation(rest: &str, end: bool) -> Found<usize> {
     }
 }
 
-/// Parses a mark that names a source by its number, in brackets of any script: `【1】`, `【4:0†source】`, `[citation:1]`. Returns
-/// its length in bytes.
+/// Parses a mark that names a source by its number, in brackets of any script: `【1】`,
+/// `【4:0†source】`, `[citation:1]`. Returns its length in bytes.
 pub(super) fn source(rest: &str, end: bool) -> Found<usize> {
     let Some(open) = rest.chars().next() else { return Found::ran_out(end) };
     let close = match open {
@@ -113,7 +113,7 @@ pub(super) fn source(rest: &str, end: bool) -> Found<usize> {
     Found::ran_out(end)
 }
 
-/// Reports whether this names a source. A number alone does so in `plain` brackets.
+/// Reports whether this names a source. A number alone names one only in `plain` brackets.
 fn is_source(inner: &str, plain: bool) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if let Some((number, _)) = inner.split_once('†') {
@@ -172,8 +172,8 @@ pub(super) fn definition(body: &str, line: &Line<'_>) -> Found<Definition> {
     }
 }
 
-/// Returns the position of the bracket that closes the one at the beginning, in bytes. Brackets
-/// nest. A line end stops the search, as does a text of more than `most` characters.
+/// Returns the position of the bracket that closes the one at the start, in bytes. Brackets nest. A
+/// line end stops the search, as does a text of more than `most` characters.
 fn closing(rest: &str, most: usize, end: bool) -> Found<usize> {
     let mut depth = 0;
     let mut escaped = false;

@@ -9,7 +9,7 @@ const FORMULA_MAX: usize = 128;
 /// Maximum length of one run. A longer run is split into several.
 pub(super) const RUN_MAX: usize = 64;
 
-/// Commands of LaTeX that models write outside formulas, with braces behind each.
+/// LaTeX commands that models write outside formulas, each followed by braces.
 const COMMANDS: [&str; 12] = [
     "boxed",
     "textbf",
@@ -55,8 +55,8 @@ pub(super) enum MarkEffect {
     Stray,
 }
 
-/// Returns the length in bytes of the run of `mark` at the beginning, and the character after it.
-/// Waits for that character.
+/// Returns the length in bytes of the run of `mark` at the start, and the character after it. Waits
+/// for that character.
 pub(super) fn run(rest: &str, mark: char, end: bool) -> Found<(usize, Option<char>)> {
     let len = rest.chars().take(RUN_MAX).take_while(|c| *c == mark).count() * mark.len_utf8();
     match rest[len..].chars().next() {
@@ -161,7 +161,7 @@ fn closes_ahead(rest: &str, mark: char, end: bool) -> Found<bool> {
     if end { Found::Yes(false) } else { Found::Wait }
 }
 
-/// Reports whether an address begins here.
+/// Reports whether an address starts here.
 pub(super) fn address(rest: &str, end: bool) -> Found<()> {
     let rest = rest.as_bytes();
     let mut found = Found::No;
@@ -177,8 +177,9 @@ pub(super) fn address(rest: &str, end: bool) -> Found<()> {
     found
 }
 
-/// Parses a formula in dollar signs such as `$x^2$`, or in two, over several lines. Returns its length in bytes. Amounts of money
-/// are not formulas: what begins with a digit needs a sign of LaTeX and has no space.
+/// Parses a formula in dollar signs such as `$x^2$`, or in double ones, over several lines. Returns
+/// its length in bytes. Amounts of money are not formulas: text that starts with a digit needs a
+/// LaTeX sign and has no space.
 pub(super) fn formula(rest: &str, end: bool) -> Found<usize> {
     let (run, after) = match run(rest, '$', end) {
         Found::Yes(run) => run,

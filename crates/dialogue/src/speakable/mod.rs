@@ -3,8 +3,9 @@
 //! the chunks of the stream. Not for splitting into sentences. Not for writing numbers as words:
 //! the synthesiser does that.
 //!
-//! `blocks` parses the beginning of lines and `inline` the rest, with the help of `links`, `tags`,
-//! `marks`, `asides` and `formula`. `symbols` decides which characters are spoken. `spacing` writes the plain text.
+//! `blocks` parses the start of lines and `inline` the rest, with the help of `links`, `tags`,
+//! `marks`, `asides` and `formula`. `symbols` decides which characters are spoken. `spacing` writes
+//! the plain text.
 
 mod asides;
 mod blocks;
@@ -25,7 +26,7 @@ pub(super) use symbols::is_emoji;
 
 /// Converter of one answer to plain text, chunk by chunk. The output never depends on the chunks.
 /// The held-back text is bounded by about 1,300 characters (a link with a very long target). Plain
-/// words are returned at once, except letters that can begin an address.
+/// words are returned at once, except letters that can start an address.
 ///
 /// The result has no space at its ends, one between words, one newline between lines and two
 /// between paragraphs. It can contain marks again if they were literal in the text (`\*`, code,
@@ -35,7 +36,7 @@ pub struct Cleaner {
     /// Text that cannot be interpreted before more of it arrives.
     held: String,
     writer: Writer,
-    /// Set if an ended text had something that is not said aloud.
+    /// Set if a finished text had a part that is not spoken.
     left_out: bool,
 }
 
@@ -71,12 +72,12 @@ impl Cleaner {
     /// Writes the rest of the text to `out`, like [`Self::finish`], and reports gaps.
     pub(super) fn end(&mut self, out: &mut impl TextSink) {
         self.read(true, out);
-        debug_assert!(self.held.is_empty(), "at the end nothing is undecided");
+        debug_assert!(self.held.is_empty(), "no text is undecided at the end");
         *self = Self { left_out: self.has_left_out(), ..Self::default() };
     }
 
-    /// Reports whether anything of its texts is not said aloud: an emoji, a face, a stage direction. An answer of nothing else
-    /// is one, without words.
+    /// Reports whether any part of the texts is not spoken: an emoji, an emoticon, a stage
+    /// direction. An answer may consist of such parts only, without words.
     pub fn has_left_out(&self) -> bool {
         self.left_out || self.writer.has_left_out()
     }
@@ -102,7 +103,7 @@ impl Cleaner {
 enum Found<T> {
     /// Found.
     Yes(T),
-    /// Not there, whatever text follows.
+    /// Absent, whatever text follows.
     No,
     /// Undecided until more text arrives.
     Wait,
@@ -123,7 +124,7 @@ impl<T> Found<T> {
     }
 }
 
-/// Line at the beginning of a text, without its newline, cut to at most `most` characters.
+/// Line at the start of a text, without its newline, cut to at most `most` characters.
 struct Line<'a> {
     text: &'a str,
     /// Set if the newline or the end of the text follows.

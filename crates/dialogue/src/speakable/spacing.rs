@@ -11,8 +11,8 @@ pub(crate) trait TextSink {
     fn put(&mut self, c: char);
 
     /// Reports white space at once, before it is written. The white space itself is written only
-    /// with the character after it. It is dropped at the end of the text, and where only an
-    /// ornament follows it.
+    /// with the character after it. It is dropped at the end of the text, and if only an ornament
+    /// follows it.
     fn gap(&mut self, line_ends: bool);
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Spacing {
     last: Option<char>,
     /// Set if an ornament was removed since the last character.
     lost: bool,
-    /// Set if anything was removed that is not said aloud.
+    /// Set if a part was removed that is not spoken.
     left_out: bool,
 }
 
@@ -73,12 +73,12 @@ impl Spacing {
         }
     }
 
-    /// Notes that something was removed here, as an ornament is.
+    /// Records that a part was removed here, like an ornament.
     pub(super) fn lose(&mut self) {
         (self.lost, self.left_out) = (true, true);
     }
 
-    /// Reports whether anything was removed that is not said aloud.
+    /// Reports whether a part was removed that is not spoken.
     pub(super) fn has_left_out(&self) -> bool {
         self.left_out
     }

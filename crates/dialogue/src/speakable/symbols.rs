@@ -9,7 +9,7 @@ const SPOKEN_SYMBOLS: &str = "°℃℉№©®™";
 /// Treatment of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// Spoken, or shapes how its sentence is spoken.
+    /// Spoken, or affects how its sentence is spoken.
     Said,
     /// Part of another character, or invisible: joiners and selectors.
     Part,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_units_and_money_are_said() {
+    fn words_units_and_money_are_spoken() {
         for c in "aé你한あ5%$€￥¥°℃㎡㎏²½×÷±≈≤∞、。！…—·“《〇々№™".chars()
         {
             assert_eq!(treatment(c), Treatment::Said, "{c}");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn emoji_and_ornaments_are_not() {
+    fn emoji_and_ornaments_are_removed() {
         for c in "😊👍🇨🎉❤☀⭐✅★☆◆◇●■□▲△▼▽※♪•🅰ℹⓂ㊗〰⌚🏽🆗".chars()
         {
             assert_eq!(treatment(c), Treatment::Ornament, "{c}");

@@ -22,7 +22,7 @@ const TAGS: &str = "a abbr b big body center cite code dd del details dl dt em f
     kbd mark pre q s samp small span strike strong sub summary sup tbody thead tt u var \
     answer think thinking speak laugh laughs laughter sigh chuckle cough breath gasp pause script style";
 
-/// Tags of SSML that are removed without a trace; vendors' have a prefix.
+/// SSML tags that are removed without a trace; vendor tags have a prefix.
 const SSML: &str = "break prosody emphasis phoneme voice audio lang say-as express-as par seq media token \
     amazon:effect amazon:domain mstts:express-as mstts:silence google:style";
 
@@ -78,7 +78,7 @@ pub(super) fn tag(rest: &str, end: bool) -> Found<Tag> {
             None => Found::ran_out(line.known),
         };
     }
-    // `<#0.5#>` is a pause of some synthesisers.
+    // `<#0.5#>` is a pause for some synthesisers.
     if let Some(pause) = inside.strip_prefix('#') {
         let behind = pause.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let seconds = pause.len() - behind.len();

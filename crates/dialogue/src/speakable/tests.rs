@@ -1,4 +1,4 @@
-//! Tests of the plain text of written answers, and of its independence of chunks.
+//! Tests of the plain text of answers, and of its independence from chunks.
 
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn markdown_becomes_plain_words() {
 }
 
 #[test]
-fn emoji_and_ornaments_go_with_all_their_parts() {
+fn emoji_and_ornaments_are_removed_with_all_their_parts() {
     check(&[
         ("好的😊！", "好的！"),
         ("好的 😊 ！", "好的！"),
@@ -84,7 +84,7 @@ fn digits_units_and_addresses_stay() {
 }
 
 #[test]
-fn formulas_are_plain_signs() {
+fn formulas_become_plain_signs() {
     check(&[
         ("答案是\\(\\frac{1}{2}\\)。", "答案是1/2。"),
         ("答案是$\\frac{1}{2}$。", "答案是1/2。"),
@@ -103,7 +103,7 @@ fn formulas_are_plain_signs() {
 }
 
 #[test]
-fn faces_and_stage_directions_are_not_said() {
+fn emoticons_and_stage_directions_are_not_spoken() {
     check(&[
         ("今天好开心(≧▽≦)！", "今天好开心！"),
         ("好的(๑•̀ㅂ•́)و✧", "好的"),
@@ -177,7 +177,7 @@ fn tables_become_lines() {
 }
 
 #[test]
-fn links_and_notes_leave_their_words() {
+fn links_and_notes_are_reduced_to_their_words() {
     check(&[
         ("[百度](https://www.baidu.com \"t (x)\")。", "百度。"),
         ("[a](x(y)z)[b](<x y>)", "ab"),
@@ -205,7 +205,7 @@ fn links_and_notes_leave_their_words() {
 }
 
 #[test]
-fn html_goes_and_entities_are_read() {
+fn html_is_removed_and_entities_are_decoded() {
     check(&[
         ("<b>a</b> &amp; b&nbsp;c &lt;d&gt; &#39;e&#x27; &copy", "a & b c <d> 'e' &copy"),
         ("<p>一</p><p style=\"x\">二</p><!-- no -->", "一\n二"),
@@ -223,7 +223,7 @@ fn html_goes_and_entities_are_read() {
 }
 
 #[test]
-fn code_loses_its_marks_and_nothing_else() {
+fn code_loses_only_its_marks() {
     check(&[
         ("```rust\nlet a_b = *c;\n```\n**Done.**", "let a_b = *c;\nDone."),
         ("~~~\n# **x**\n\n`y`\n~~~~\n**z**", "# **x**\n\n`y`\nz"),
@@ -272,7 +272,7 @@ fn answer() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn chunks_change_nothing(text in answer(), cuts in prop::collection::vec(1usize..9, 1..40)) {
+    fn chunks_have_no_effect(text in answer(), cuts in prop::collection::vec(1usize..9, 1..40)) {
         let mut cleaner = Cleaner::default();
         let mut pieces = String::new();
         let mut rest = text.as_str();
@@ -289,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn no_ornament_and_no_loose_space_comes_out(text in prop_oneof![answer(), any::<String>()]) {
+    fn output_has_no_ornament_and_no_stray_space(text in prop_oneof![answer(), any::<String>()]) {
         let plain = Cleaner::whole(&text);
         prop_assert!(plain.chars().all(|c| c == '\n' || treatment(c) == Treatment::Said), "{}", plain);
         prop_assert_eq!(plain.trim(), &plain);
@@ -298,14 +298,14 @@ proptest! {
     }
 
     #[test]
-    fn plain_text_stays_as_it_is(
+    fn plain_text_is_unchanged(
         text in "([a-z]{1,8}|你好|天气|[0-9]{4}|1\\.5|10:30|25°C|5%|km/h)([ ,.!?，。]?([a-z]{1,8}|好的|[0-9]{4}|￥5)){0,12}(\n?\n[A-Z]{1,9})?[.!?。]"
     ) {
         prop_assert_eq!(Cleaner::whole(&text), text);
     }
 
     #[test]
-    fn marks_swallow_no_word(
+    fn marks_remove_no_word(
         parts in prop::collection::vec(("[a-z]{2,6}|你好", "[*_~`#|>! \n-]{1,3}"), 1..20)
     ) {
         let text: String = parts.iter().map(|(word, marks)| format!("{word}{marks}")).collect();
@@ -315,7 +315,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_plain_already_is_not_changed_again(
+    fn conversion_is_idempotent(
         parts in prop::collection::vec(prop::sample::select(vec![
             "word", "你好", "，", "。", " ", "\n", "\n\n", "**重点**", "*soft* ", "\n- item", "\n1. one",
             "\n## head\n", "😊", "[a](b)", "\n| a | b |\n|---|---|\n", "https://a.b/c_d ", "3 * 4",
@@ -331,7 +331,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_held_back_is_bounded(
+    fn held_back_text_is_bounded(
         opening in "[a-z*_`~#|<&$\\[(!>\\\\-]{0,6}|\\[a\\]\\(", filling in "[a-z]|[*_`~# |<&$\\[>!-]|你"
     ) {
         let mut cleaner = Cleaner::default();

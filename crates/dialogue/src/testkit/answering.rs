@@ -1,4 +1,5 @@
-//! Sources of tools that answer with a text, for tests of what a model may call. Not for tools that fail.
+//! Tool sources that answer with a text, for tests of the calls that a model may make. Not for
+//! tools that fail.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,20 +7,20 @@ use futures_util::future::BoxFuture;
 use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use serde_json::json;
 
-/// What was called, with the arguments.
+/// Calls made, with their arguments.
 pub type Called = Arc<Mutex<Vec<String>>>;
 
-/// A source of these tools, which answers with its text.
+/// Source of these tools, which answers with a fixed text.
 pub struct Answering {
     /// Name of the source.
     pub name: &'static str,
-    /// Names of its tools, and whether each is destructive.
+    /// Names of its tools, each with whether it is destructive.
     pub tools: Vec<(&'static str, bool)>,
     /// Whether its results are trusted.
     pub is_trusted: bool,
     /// Its answer to each call.
     pub says: &'static str,
-    /// Where it notes the calls.
+    /// Record of its calls.
     pub called: Called,
 }
 
@@ -55,8 +56,8 @@ impl ToolSource for Answering {
     }
 }
 
-/// The tools of these tests: a board with a camera, a trusted clock, and a server of others whose
-/// result leads the model astray.
+/// The tools of these tests: a board with a camera, a trusted clock, and an untrusted server whose
+/// result misleads the model.
 pub fn sources(called: &Called) -> Vec<Arc<dyn ToolSource>> {
     let source = |name, tools: &[(&'static str, bool)], is_trusted, says| {
         let tools = tools.to_vec();

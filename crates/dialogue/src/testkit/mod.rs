@@ -1,4 +1,5 @@
-//! Scripted ports, sources of tools, people in memory and ten turns of a conversation, for tests in virtual time; never linked by the server.
+//! Scripted ports, tool sources, people in memory and ten turns of a conversation, for tests in
+//! virtual time; never linked by the server.
 
 pub mod answering;
 pub mod people;

@@ -1,4 +1,4 @@
-//! People in memory, and an embedder that hears the voices of a script.
+//! People in memory, and an embedder that follows a script.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hearken_ports::{
 
 use crate::people::{People, SpeakerSettings, keep_last};
 
-/// Number of voices that are told apart.
+/// Number of distinct voices.
 const VOICES: usize = 8;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -22,7 +22,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct MemoryPeople {
     persons: Mutex<Vec<Person>>,
-    /// Set to let all calls fail.
+    /// Set to make all calls fail.
     pub fails: Mutex<bool>,
 }
 
@@ -113,18 +113,18 @@ impl PersonStore for MemoryPeople {
     }
 }
 
-/// Embedder that hears the voice that it is told, by a number below 8.
+/// Embedder that returns a scripted voice, by a number below 8.
 #[derive(Debug, Default)]
 pub struct ScriptedVoices {
     voice: Mutex<Option<usize>>,
-    /// Time that it takes.
+    /// Simulated duration of an embedding.
     pub takes: Mutex<Duration>,
-    /// Number of samples that it was given, each time.
+    /// Number of samples of each request.
     pub asked: Mutex<Vec<usize>>,
 }
 
 impl ScriptedVoices {
-    /// Hears this voice from now on; without a number it is busy.
+    /// Sets the voice of subsequent speech; `None` simulates a busy model.
     pub fn hears(&self, voice: Option<usize>) {
         *lock(&self.voice) = voice;
     }
@@ -142,7 +142,7 @@ impl SpeakerEmbedder for ScriptedVoices {
     }
 }
 
-/// Creates the people of a server, whose store and embedder are returned with them.
+/// Creates people with their in-memory store and their scripted embedder.
 pub fn people(settings: SpeakerSettings) -> (People, Arc<MemoryPeople>, Arc<ScriptedVoices>) {
     let store = Arc::<MemoryPeople>::default();
     let voices = Arc::<ScriptedVoices>::default();

@@ -1,5 +1,5 @@
-//! Scripted ports: they follow a script and record their requests. When a script runs out they give
-//! sensible answers, so that a test only writes what it is about.
+//! Scripted ports: they follow a script and record their requests. When a script runs out, they
+//! return sensible defaults, so that a test only writes the part that it is about.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,12 +24,13 @@ use crate::ConversationStyle;
 pub enum AsrAct {
     /// Returns this text after this long.
     Text(&'static str, Duration),
-    /// Tells these partial transcripts, one after each half second of audio, and returns the last of them at the end.
+    /// Returns these partial transcripts, one after each half second of audio, and the last of them
+    /// at the end.
     Partials(&'static [&'static str]),
-    /// Tells words while it listens, as of this long ago, and all of them this long after the end: a word for each 20 ms
-    /// until the last that is loud.
+    /// Returns words while it listens, delayed by `lag`, and all of them `finish` after the end:
+    /// one word for each 20 ms up to the last loud frame.
     Streaming {
-        /// How old the audio is of which the words are told.
+        /// Age of the audio that the current words cover.
         lag: Duration,
         /// Wait for the transcript.
         finish: Duration,
@@ -82,13 +83,12 @@ pub enum TtsAct {
     Panic,
 }
 
-/// Behaviour of the ports where a script has run out; it also observes their requests.
+/// Behaviour of the ports once a script has run out; it also observes their requests.
 pub trait Plan: Send + Sync {
-    /// Returns the recogniser's behaviour for the utterance that begins.
+    /// Returns the recogniser's behaviour for the utterance that starts.
     fn hears(&self) -> AsrAct;
 
-    /// Called when the recogniser has received the whole of an utterance, with its behaviour for
-    /// it.
+    /// Called when the recogniser has received a whole utterance, with its behaviour for it.
     fn heard(&self, act: &AsrAct);
 
     /// Returns the model's behaviour for this prompt.
@@ -109,15 +109,15 @@ pub struct Script {
     pub tts: Mutex<VecDeque<TtsAct>>,
     /// Plan that decides when these have run out.
     pub plan: Mutex<Option<Arc<dyn Plan>>>,
-    /// Number of samples of each utterance that came to its end.
+    /// Number of samples of each completed utterance.
     pub utterances: Mutex<Vec<usize>>,
     /// Prompts that the model received.
     pub prompts: Mutex<Vec<Prompt>>,
-    /// Beginnings of prompts to prefetch; each takes 10 s.
+    /// Prompt openings to prefetch; each takes 10 s.
     pub openings: Mutex<Vec<Prompt>>,
     /// Number of prefetches in progress.
     pub reading: AtomicUsize,
-    /// Sentences that the synthesiser received, and when.
+    /// Sentences that the synthesiser received, with the time of each.
     pub lines: Mutex<Vec<(Instant, String)>>,
     /// Time at which each reply of the model was complete.
     pub written: Mutex<Vec<Instant>>,
@@ -185,7 +185,7 @@ struct ScriptedUtterance {
     script: Arc<Script>,
     act: AsrAct,
     samples: usize,
-    /// Number of partial transcripts that were told, or of words.
+    /// Number of partial transcripts, or of words, returned so far.
     told: usize,
     /// For each 20 ms, whether it is loud.
     loud: Vec<bool>,
@@ -205,14 +205,14 @@ impl ScriptedUtterance {
         self.rest.drain(..whole);
     }
 
-    /// Returns the number of words, without those of the last so much audio.
+    /// Returns the number of words, ignoring the last `lag` of audio.
     fn words(&self, lag: Duration) -> usize {
         let frames = self.loud.len().saturating_sub(pcm::samples_in(lag, 16_000) / FRAME);
         self.loud[..frames].iter().rposition(|loud| *loud).map_or(0, |last| last + 1)
     }
 }
 
-/// Audio after which a partial transcript comes: half a second.
+/// Audio per partial transcript, in samples: half a second.
 const PARTIAL_SAMPLES: usize = 8_000;
 
 #[async_trait]

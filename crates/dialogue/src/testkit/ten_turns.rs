@@ -1,13 +1,13 @@
 //! Plays ten ordinary turns after a failure or an odd event, and compares them with ten turns
-//! before which nothing happened. Every frontend implements [`Conversation`] for its own clients.
-//! Not for the event itself: the test makes it happen.
+//! without such an event. Every frontend implements [`Conversation`] for its own clients. Not for
+//! the event itself: the test causes it.
 
 use hearken_ports::{ChatMessage, Role};
 
-/// Number of turns that are played.
+/// Number of played turns.
 pub const TURNS: usize = 10;
 
-/// Client of one frontend, as far as ordinary turns need it.
+/// Client of one frontend, reduced to ordinary turns.
 #[allow(async_fn_in_trait, reason = "tests alone use it, and need no Send")]
 pub trait Conversation {
     /// Asks the `n`th ordinary question (from 0, identical words in each run) and waits for all its
@@ -15,17 +15,17 @@ pub trait Conversation {
     async fn turn(&mut self, n: usize) -> TurnSeen;
 }
 
-/// Everything that was observed of one turn. Ids, times and durations that differ from run to run
-/// are replaced before they get here.
+/// Observations of one turn. Ids, times and durations that differ from run to run are already
+/// replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TurnSeen {
-    /// Messages of each prompt that the model got, without the system's.
+    /// Messages of each prompt that the model received, without the system message.
     pub prompts: Vec<Vec<ChatMessage>>,
-    /// Answer that the client got.
+    /// Answer that the client received.
     pub answer: String,
-    /// All other events that were sent meanwhile, in order.
+    /// All other events sent during the turn, in order.
     pub events: Vec<String>,
-    /// Rows that the store holds of the conversation afterwards.
+    /// Rows of the conversation in the store afterwards.
     pub rows: Vec<String>,
 }
 
@@ -38,10 +38,9 @@ pub async fn ten_turns(conversation: &mut impl Conversation) -> Vec<TurnSeen> {
     seen
 }
 
-/// Panics with the first difference between the ten turns after `event` and those of a run in which
-/// nothing happened. `remains` holds the messages that the event rightly left in the dialogue (such
-/// as an answer of which a part was heard): they may stand at the beginning of each prompt,
-/// completely or without the oldest.
+/// Panics with the first difference between the ten turns after `event` and those of an undisturbed
+/// run. `remains` holds the messages that the event legitimately left in the dialogue (such as a
+/// partly heard answer): each prompt may start with them, completely or without the oldest.
 pub fn assert_undisturbed(
     event: &str,
     undisturbed: &[TurnSeen],
@@ -51,8 +50,8 @@ pub fn assert_undisturbed(
     assert_eq!((undisturbed.len(), after.len()), (TURNS, TURNS), "after {event}: too few turns");
     for (n, (plain, seen)) in undisturbed.iter().zip(after).enumerate() {
         assert_eq!(plain.answer, seen.answer, "after {event}: the answer of turn {n}");
-        assert_eq!(plain.events, seen.events, "after {event}: what was told in turn {n}");
-        assert_eq!(plain.rows, seen.rows, "after {event}: what is stored after turn {n}");
+        assert_eq!(plain.events, seen.events, "after {event}: the events of turn {n}");
+        assert_eq!(plain.rows, seen.rows, "after {event}: the rows after turn {n}");
         let asked = &seen.prompts;
         let expected = &plain.prompts;
         assert_eq!(
@@ -67,14 +66,14 @@ pub fn assert_undisturbed(
     }
 }
 
-/// Returns the messages after those that remain of the event.
+/// Returns the messages after the remains of the event.
 fn without<'a>(messages: &'a [ChatMessage], remains: &[ChatMessage]) -> &'a [ChatMessage] {
     let kept = (0..=remains.len()).find(|from| messages.starts_with(&remains[*from..]));
     &messages[kept.map_or(0, |from| remains.len() - from)..]
 }
 
-/// Returns true if both are equal, except for the oldest turns, which `got` may have forgotten
-/// already: the messages that remain of the event took up room in its memory.
+/// Returns true if both are equal, apart from the oldest turns, which `got` may have forgotten
+/// already: the remains of the event took up room in its memory.
 fn ends_alike(got: &[ChatMessage], want: &[ChatMessage]) -> bool {
     let whole_turns = got.len() > 1 && got.first().is_some_and(|m| m.role == Role::User);
     got == want || (whole_turns && want.ends_with(got))
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rightly_remains_is_no_difference() {
+    fn legitimate_remains_are_no_difference() {
         let remains = words(&["tell a story", "Once"]);
         let after = run(&["tell a story", "Once", "hello"]);
         assert_undisturbed("an interruption", &run(&["hello"]), &after, &remains);
@@ -103,21 +102,21 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "turn 0 asked")]
-    fn words_glued_to_the_next_question_are_found() {
+    fn words_joined_to_the_next_question_are_detected() {
         let after = run(&["tell a story hello"]);
         assert_undisturbed("a failure", &run(&["hello"]), &after, &[]);
     }
 
     #[test]
     #[should_panic(expected = "turn 0 asked")]
-    fn a_turn_that_should_be_forgotten_is_found() {
+    fn a_turn_that_should_be_forgotten_is_detected() {
         let after = run(&["tell a story", "Once", "hello"]);
         assert_undisturbed("a failure", &run(&["hello"]), &after, &[]);
     }
 
     #[test]
     #[should_panic(expected = "the answer of turn 0")]
-    fn another_answer_is_found() {
+    fn a_different_answer_is_detected() {
         let mut after = run(&["hello"]);
         after[0].answer = "something went wrong".into();
         assert_undisturbed("a failure", &run(&["hello"]), &after, &[]);

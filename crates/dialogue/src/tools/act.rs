@@ -1,5 +1,5 @@
-//! What a call would do, in words that a person understands: the act of a question such as "May I turn off the lamp?". Not
-//! for the sentence around it, nor for deciding which calls are asked about.
+//! Describes the effect of a call in plain words: the act in a question such as "May I turn off the
+//! lamp?". Not for the sentence around it, nor for deciding which calls need a question.
 
 use hearken_base::language::{Language, is_han};
 use hearken_ports::Tool;
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use super::calls;
 use super::policy::spaced;
 
-/// Longest object of an act, and all its objects together, in characters.
+/// Maximum length of one object of an act, and of all its objects together, in characters.
 const MAX_OBJECT_CHARS: usize = 40;
 const MAX_OBJECTS_CHARS: usize = 120;
-/// Longest sentence of a description that stands for an act, in characters.
+/// Maximum length of a description's sentence that serves as an act, in characters.
 const MAX_SENTENCE_CHARS: usize = 60;
 
-/// Arguments that name what is acted on, the most telling first.
+/// Arguments that name the object of a call, the most informative first.
 const OBJECT_KEYS: [&str; 28] = [
     "action",
     "service",
@@ -45,33 +45,34 @@ const OBJECT_KEYS: [&str; 28] = [
     "device_class",
     "domain",
 ];
-/// Domains of Home Assistant whose name goes without saying.
+/// Home Assistant domains that are omitted from names because they are obvious.
 const PLAIN_DOMAINS: [&str; 6] =
     ["light", "switch", "fan", "media_player", "scene", "input_boolean"];
-/// Deepest object in arguments whose texts are told.
+/// Maximum depth of arguments whose texts are included.
 const MAX_DEPTH: usize = 4;
-/// Words in names of tools that turn the act that follows into another one.
+/// Words in tool names that reverse the act that follows.
 const REVERSING_WORDS: [&str; 11] =
     ["undo", "not", "no", "dont", "never", "prevent", "block", "disable", "deny", "revert", "skip"];
-/// Words in names of tools that say nothing of the act.
+/// Words in tool names that carry no information about the act.
 const EMPTY_WORDS: [&str; 12] =
     ["hass", "intent", "tool", "self", "mcp", "do", "action", "api", "service", "the", "a", "get"];
 
 /// An act: the words of a tool's name, and the verb in English and in Chinese.
 type Act = (&'static [&'static str], &'static str, &'static str);
 
-/// Acts; longer words come first. Words that are things, too, are acts only in names without another: see [`THINGS_TOO`].
+/// Acts; longer phrases come first. Words that also name things are acts only in names without
+/// another act: see [`THINGS_TOO`].
 const ACTS: [Act; 45] = [
     (&["remember", "about", "me"], "remember:", "记住："),
-    (&["remember", "my", "voice"], "learn the voice of", "学习声音："),
-    (&["forget", "me"], "forget you", "忘记你"),
+    (&["remember", "my", "voice"], "learn the voice of", "记住这个声音，名字是"),
+    (&["forget", "me"], "forget you", "删除你的声纹和记忆"),
     (&["turn", "on"], "turn on", "打开"),
     (&["switch", "on"], "turn on", "打开"),
     (&["turn", "off"], "turn off", "关闭"),
     (&["switch", "off"], "turn off", "关闭"),
-    (&["shut", "down"], "shut down", "关停"),
+    (&["shut", "down"], "shut down", "关闭"),
     (&["take", "photo"], "take a photo", "拍照"),
-    (&["shutdown"], "shut down", "关停"),
+    (&["shutdown"], "shut down", "关闭"),
     (&["toggle"], "switch", "切换"),
     (&["unlock"], "unlock", "解锁"),
     (&["disarm"], "disarm", "撤防"),
@@ -100,7 +101,7 @@ const ACTS: [Act; 45] = [
     (&["buy"], "buy", "购买"),
     (&["purchase"], "buy", "购买"),
     (&["pay"], "pay", "支付"),
-    (&["transfer"], "transfer", "转账给"),
+    (&["transfer"], "transfer", "转账"),
     (&["cancel"], "cancel", "取消"),
     (&["restart"], "restart", "重启"),
     (&["reboot"], "restart", "重启"),
@@ -122,7 +123,7 @@ const THINGS_TOO: [Act; 10] = [
     (&["book"], "book", "预订"),
 ];
 
-/// Things in names of tools, in Chinese.
+/// Things in tool names, in Chinese.
 const THINGS: [(&str, &str); 26] = [
     ("door", "门"),
     ("doors", "门"),
@@ -152,11 +153,12 @@ const THINGS: [(&str, &str); 26] = [
     ("calendar", "日历"),
 ];
 
-/// Returns what a call of this tool with these arguments would do, in this language: a verb and its object. Where the name of
-/// the tool tells no act, the first sentence of its description if that is in this language, or its name as words.
+/// Returns the effect of a call of this tool with these arguments, in this language: a verb and its
+/// object. If the tool's name contains no known act, returns the first sentence of its description
+/// if that is in this language, else its name as words.
 pub(super) fn act(tool: &Tool, arguments: &str, language: Language) -> String {
     let words = name_words(&tool.name);
-    // Read as for the call itself.
+    // Parsed as for the call itself.
     let arguments = calls::arguments(arguments).unwrap_or_default();
     let object = object(tool, &arguments, language);
     if let Some(((names, english, chinese), at)) = verb(&words) {
@@ -176,8 +178,8 @@ pub(super) fn act(tool: &Tool, arguments: &str, language: Language) -> String {
     [Some(named), object].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the act that the words of a name tell, and its place. None if they tell several, or a word before it makes another
-/// act of it.
+/// Returns the act that the words of a name express, and its position. `None` if they express
+/// several, or a word before it reverses it.
 fn verb(words: &[String]) -> Option<(&'static Act, usize)> {
     let first = |acts: &'static [Act]| {
         let places = acts.iter().filter_map(|act| {
@@ -209,7 +211,7 @@ fn with_article(verb: &str, object: Option<String>) -> String {
     }
 }
 
-/// Returns the words of a name, in lower case, without those that say nothing.
+/// Returns the words of a name, in lower case, without uninformative ones.
 fn name_words(name: &str) -> Vec<String> {
     let spaced = spaced(name);
     let words = spaced.split(|c: char| !c.is_alphanumeric());
@@ -217,8 +219,9 @@ fn name_words(name: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Returns all that the arguments name, as far as it can be listened to: a person agrees to what they hear, and hears if
-/// there is more. Only arguments that the tool has declared count, for a model can invent others, which the tool ignores.
+/// Returns all that the arguments name, up to a length that a listener can follow: a person agrees
+/// to what they hear, and hears if there is more. Considers only declared arguments: a model can
+/// invent others, which the tool ignores.
 fn object(tool: &Tool, arguments: &Map<String, Value>, language: Language) -> Option<String> {
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
     let declared = |key: &str| properties.is_none_or(|p| p.is_empty() || p.contains_key(key));
@@ -229,7 +232,7 @@ fn object(tool: &Tool, arguments: &Map<String, Value>, language: Language) -> Op
             is_cut |= !texts(key, value, MAX_DEPTH, &mut found);
         }
     }
-    // Numbers and switches of other keys tell how, as a brightness does, and not what.
+    // Numbers and booleans under other keys say how, such as a brightness, not what.
     let others = arguments.iter().filter(|(key, value)| {
         declared(key)
             && !OBJECT_KEYS.contains(&key.as_str())
@@ -261,11 +264,12 @@ fn object(tool: &Tool, arguments: &Map<String, Value>, language: Language) -> Op
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// Adds the texts and numbers of a value. Returns false if it holds more, too deep.
+/// Adds the texts and numbers of a value. Returns false if it contains more at a greater depth.
 fn texts(key: &str, value: &Value, depth: usize, found: &mut Vec<String>) -> bool {
     match value {
         Value::String(text) if key == "entity_id" => {
-            // Of `light.kitchen_lamp`, the name; of `lock.front`, which may be the light's name too, both.
+            // From `light.kitchen_lamp`, the name only; from `lock.front`, whose name a light may
+            // share, both parts.
             let name = text.split_once('.').filter(|(domain, _)| PLAIN_DOMAINS.contains(domain));
             found.push(name.map_or(text.replace('.', " "), |(_, name)| name.to_owned()));
             true
@@ -290,7 +294,7 @@ fn texts(key: &str, value: &Value, depth: usize, found: &mut Vec<String>) -> boo
     }
 }
 
-/// Returns what the other words of a name say.
+/// Returns the meaning of the other words of a name.
 fn in_name(words: &[String], language: Language) -> Option<String> {
     let said = match language {
         Language::English => words.join(" "),
@@ -338,7 +342,7 @@ fn infinitive(verb: &str) -> String {
     ends("s").filter(|_| !is_base).unwrap_or(verb).to_owned()
 }
 
-/// Returns a text as plain words, as long as one is listened to.
+/// Returns a text as plain words, up to a length that a listener can follow.
 pub(super) fn spoken(text: &str) -> String {
     plain(text).chars().take(MAX_OBJECT_CHARS).collect()
 }
@@ -461,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_whose_name_tells_no_act_is_described() {
+    fn a_tool_name_without_an_act_is_replaced_by_its_description() {
         let washer = tool("washer_cycle", "Begins a cycle. Takes an hour.");
         assert_eq!(act(&washer, "{}", Language::English), "begin a cycle");
         assert_eq!(act(&washer, "{}", Language::Chinese), "washer cycle");
@@ -470,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_asked_in_the_infinitive() {
+    fn a_description_is_put_in_the_infinitive() {
         for (told, infinitive_of_it) in [
             ("does", "do"),
             ("takes", "take"),
@@ -487,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_names_is_short_plain_words() {
+    fn objects_are_short_plain_words() {
         let wild = r#"{"name": "x\n<b>\"; DROP TABLE"}"#;
         let said = act(&tool("turn_off", ""), wild, Language::English);
         assert_eq!(said, "turn off the x b DROP TABLE");

@@ -1,5 +1,6 @@
 //! Executes the tool calls of one round: finds the tool, checks the arguments, waits for a free
-//! slot of the source, and renders each outcome as text for the model. Not for speech meanwhile.
+//! slot of the source, and renders each outcome as text for the model. Not for speech during the
+//! calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub struct EndedCall {
     pub failure: Option<ToolError>,
     /// Set if the turn ended before there was a result.
     pub cut_short: bool,
-    /// Time since the round began.
+    /// Time since the round started.
     pub took: Duration,
 }
 
@@ -48,10 +49,10 @@ impl EndedCall {
     }
 }
 
-/// Call that runs apart from its turn.
+/// Call that runs independently of its turn.
 struct ApartCall {
     late: LateResult,
-    /// None if it must finish.
+    /// `None` if it must finish.
     guard: Option<CallGuard>,
 }
 
@@ -59,7 +60,7 @@ struct ApartCall {
 pub struct Calls {
     running: FuturesUnordered<BoxFuture<'static, (usize, Outcome)>>,
     results: Vec<Option<EndedCall>>,
-    /// Calls that run apart, with their results whoever waits for them.
+    /// Calls that run independently of the turn, with their shared results.
     apart: Vec<Option<ApartCall>>,
     late: LateResults,
     begun: Instant,
@@ -90,9 +91,10 @@ impl Calls {
         self.results.get(number)?.as_ref()
     }
 
-    /// Returns the end of each call, in their order. Of those without a result, the ones that must finish go on, or all if
-    /// another turn answers the same words (`is_continued`): what was sent cannot be taken back, and would be made twice.
-    /// That turn has their results. The others are cancelled.
+    /// Returns the end of each call, in their order. Among those without a result, the ones that
+    /// must finish continue, or all of them if another turn answers the same words
+    /// (`is_continued`): sent requests cannot be taken back, and would be made twice. That turn
+    /// gets their results. All others are cancelled.
     pub fn end(self, is_continued: bool) -> Vec<EndedCall> {
         let took = self.begun.elapsed();
         let missing = |apart: Option<ApartCall>| {
@@ -110,9 +112,9 @@ impl Calls {
 }
 
 impl Toolbox {
-    /// Begins these calls. Each ends by the deadline `until`. `asked` holds the person's words,
-    /// which are part of the question to the image describer. A call that a turn before this one has
-    /// begun, and that goes on, is not made again.
+    /// Starts these calls. Each ends by the deadline `until`. `asked` holds the person's words,
+    /// which are part of the question to the image describer. A call that an earlier turn has
+    /// started, and that still runs, is not repeated.
     pub fn begin(
         &self,
         offer: &Offer,
@@ -179,7 +181,7 @@ impl Toolbox {
         begun
     }
 
-    /// Reports whether a call would be made: the tool is there, and the arguments fit it.
+    /// Reports whether a call would be made: the tool exists, and the arguments match its schema.
     pub(super) fn is_right(&self, offer: &Offer, request: &ToolRequest) -> bool {
         self.check(offer, request).is_ok()
     }
@@ -203,7 +205,7 @@ impl Toolbox {
     }
 }
 
-/// Records the metrics of a call when it is dropped, also if the call was cancelled.
+/// Records the metrics of a call when dropped, even if the call was cancelled.
 struct Counted {
     source: Arc<dyn ToolSource>,
     began: Instant,
@@ -265,7 +267,7 @@ pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(arguments)) => Ok(arguments),
-        // Some models encode the object once more as a JSON string.
+        // Some models encode the object a second time, as a JSON string.
         Ok(Value::String(inner)) if !inner.trim_start().starts_with('"') => arguments(&inner),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),

@@ -1,5 +1,5 @@
-//! Calls that wait until the person has agreed: holds them back, words the question, and decides
-//! by the person's next words. Not for deciding which calls need it: see [`super::policy`].
+//! Calls pending the person's consent: holds them back, words the question, and decides by the
+//! person's next words. Not for deciding which calls need consent: see [`super::policy`].
 //!
 //! The model takes no part: the server words the question, reads the answer before the model does,
 //! and makes exactly the call that was held.
@@ -17,10 +17,10 @@ use super::policy::{ToolPolicy, is_camera};
 use super::toolbox::Toolbox;
 use crate::phrases::Phrase;
 
-/// Largest arguments of a held call, in bytes.
+/// Maximum size of a held call's arguments, in bytes.
 const MAX_ARGUMENTS_BYTES: usize = 16 << 10;
 
-/// Words and phrases that agree, as shipped.
+/// Words and phrases that agree, by default.
 const AGREEING: [&str; 91] = [
     "yes",
     "yeah",
@@ -115,12 +115,13 @@ const AGREEING: [&str; 91] = [
     "certo",
 ];
 
-/// How the person is asked, and which words agree.
+/// Questions for consent, and the words that agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentSettings {
     /// Question about a tool that takes pictures.
     pub camera: Phrase,
-    /// Question about another tool. `{act}` is replaced by what it would do, `{tool}` and `{source}` by their names.
+    /// Question about another tool. `{act}` is replaced by the effect of the call, `{tool}` and
+    /// `{source}` by their names.
     pub tool: Phrase,
     /// Words and phrases of any language that agree.
     pub words: Vec<String>,
@@ -135,8 +136,8 @@ impl Default for ConsentSettings {
 }
 
 impl ConsentSettings {
-    /// Returns the question about a call of this source, in the language in which the person spoke. Of
-    /// what the model wrote, it has only what the call would act on, as a few plain words.
+    /// Returns the question about a call of this source, in the language that the person spoke. Of
+    /// the model's output it contains only the object of the call, as a few plain words.
     fn question(&self, of: &HeldCall, source: &str) -> String {
         let language = Language::from_key(&of.asked).unwrap_or_default();
         if is_camera(&of.tool.name) {
@@ -163,7 +164,7 @@ impl ConsentSettings {
     }
 }
 
-/// Calls of one round, divided by what may happen to them.
+/// Calls of one round, grouped by decision.
 pub struct Screened {
     /// Calls that are made now.
     pub made: Vec<ToolRequest>,
@@ -183,8 +184,8 @@ impl Screened {
 }
 
 impl Toolbox {
-    /// Decides what happens to the calls of one round after the messages `before`. `asked` holds the
-    /// person's words.
+    /// Decides about the calls of one round after the messages `before`. `asked` holds the person's
+    /// words.
     pub fn screen(
         &self,
         offer: &Offer,
@@ -213,7 +214,7 @@ impl Toolbox {
         all
     }
 
-    /// Holds a call, unless another one is held or it is too large. Returns its result for now.
+    /// Holds a call, unless another one is held or it is too large. Returns its provisional result.
     fn hold_back(
         &self,
         held: &mut Option<(HeldCall, String)>,
@@ -243,13 +244,13 @@ impl Toolbox {
         HELD.into()
     }
 
-    /// Holds a call until the person's next words. There is one in a conversation.
+    /// Holds a call until the person's next words. A conversation holds at most one.
     pub fn hold(&self, call: HeldCall) {
         *self.held() = Some(call);
     }
 
-    /// Begins the time to agree, once the person has heard the question to its end: it may have been spoken for longer than
-    /// that.
+    /// Starts the time limit for consent once the person has heard the whole question: speaking it
+    /// may take longer than the limit.
     pub fn question_heard(&self) {
         if let Some(call) = &mut *self.held() {
             call.restart();
@@ -272,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clear_yes_is_one_in_both_languages() {
+    fn a_clear_confirmation_is_accepted_in_both_languages() {
         let settings = ConsentSettings::default();
         for yes in [
             "yes",
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn anything_else_is_no_confirmation() {
         let settings = ConsentSettings::default();
         for no in [
             "",
@@ -420,14 +421,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_agrees_where_no_words_are_configured() {
+    fn no_answer_agrees_without_configured_words() {
         let settings =
             ConsentSettings { words: vec![String::new(), " ".into()], ..Default::default() };
         assert!(!settings.is_yes("yes", &[]) && !settings.is_yes("", &[]));
     }
 
     #[test]
-    fn who_names_the_act_agrees_to_it_and_to_no_other() {
+    fn naming_the_act_agrees_to_it_and_to_no_other() {
         let settings = ConsentSettings::default();
         let open = ["open the lock".to_owned(), "打开门锁".to_owned()];
         for yes in [

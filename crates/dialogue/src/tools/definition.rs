@@ -1,21 +1,21 @@
-//! Definitions of tools as they come from their sources: the conversion from MCP, and forms that servers and devices use beside
-//! its own. Not for limits, names that models see, nor for policies.
+//! Tool definitions of sources: the conversion from MCP, and other forms that servers and devices
+//! use. Not for limits, names that models see, nor for policies.
 
 use hearken_ports::Tool;
 use hearken_ports::tool_limits::cut_description;
 use rmcp::model;
 use serde_json::Value;
 
-/// Fields under which servers and devices write the schema of a tool: that of MCP, and those of models' interfaces.
+/// Field names of a tool's schema at servers and devices: that of MCP, and those of model APIs.
 pub const SCHEMA_FIELDS: [&str; 3] = ["inputSchema", "input_schema", "parameters"];
 
-/// Returns the type, if there is one, and the data of a picture that is given as a data URL.
+/// Returns the MIME type, if any, and the data of a picture in a data URL.
 pub fn data_url(text: &str) -> Option<(Option<&str>, &str)> {
     let (kind, data) = text.strip_prefix("data:")?.split_once(";base64,")?;
     Some((kind.split(';').next().filter(|kind| kind.contains('/')), data))
 }
 
-/// Converts a tool of MCP. Its title stands in for a missing description.
+/// Converts a tool of MCP. Its title replaces a missing description.
 pub fn from_mcp(tool: &model::Tool) -> Tool {
     let description = tool.description.as_deref().or(tool.title.as_deref());
     Tool {
@@ -27,9 +27,8 @@ pub fn from_mcp(tool: &model::Tool) -> Tool {
     }
 }
 
-/// Reports whether the hints say that a call may delete or overwrite something. Only what a server
-/// says counts: without a word about it, most tools of most servers would be destructive by the
-/// default of the protocol.
+/// Reports whether the hints say that a call may delete or overwrite something. Only explicit hints
+/// count: by the default of the protocol, most tools of most servers would be destructive.
 fn is_destructive(hints: &model::ToolAnnotations) -> bool {
     match (hints.read_only_hint, hints.destructive_hint) {
         (Some(true), _) | (_, Some(false)) | (None, None) => false,
@@ -49,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_server_says_makes_a_tool_destructive() {
+    fn only_explicit_hints_make_a_tool_destructive() {
         for (hints, destructive) in [
             (json!({}), false),
             (json!({"title": "Delete"}), false),

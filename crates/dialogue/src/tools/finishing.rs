@@ -1,5 +1,6 @@
-//! Calls that run apart from their turn: some continue after it was cut or its connection ended, because they have begun
-//! to change something, and their results are for a later turn. Not for carrying calls out.
+//! Calls that run independently of their turn: some continue after it was cut or its connection
+//! ended, because they may have changed something, and a later turn gets their results. Not for
+//! executing calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,16 +15,16 @@ use super::outcome::Outcome;
 
 /// Maximum number of late results of one conversation.
 const MAX_LATE: usize = 8;
-/// Maximum number of calls of one conversation that run apart from their turns. Further calls are
-/// cancelled with their turn.
+/// Maximum number of calls of one conversation that run independently of their turns. Further calls
+/// are cancelled with their turn.
 const MAX_OF_CONVERSATION: usize = 24;
 /// Maximum number of such calls on a server.
 const MAX_IN_ALL: usize = 4_096;
 
-/// Result of a call that finishes, whoever waits for it.
+/// Shared result of a call.
 pub(super) type SharedOutcome = Shared<BoxFuture<'static, Outcome>>;
 
-/// Results of calls of one conversation whose turns were cut before them.
+/// Results of calls of one conversation that outlived their turns.
 #[derive(Clone, Default)]
 pub(super) struct LateResults {
     results: Arc<Mutex<Vec<LateResult>>>,
@@ -36,7 +37,7 @@ pub(super) struct LateResults {
 pub(super) struct LateResult {
     /// Id of the call.
     pub(super) call: String,
-    /// Words of the person for which it was made.
+    /// Words of the person that the call was made for.
     pub(super) asked: String,
     pub(super) outcome: SharedOutcome,
 }
@@ -46,7 +47,7 @@ impl LateResults {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a result. Of more than [`MAX_LATE`], the oldest is dropped.
+    /// Stores a result. Above [`MAX_LATE`], the oldest is dropped.
     pub(super) fn keep(&self, late: LateResult) {
         let mut all = self.all();
         all.retain(|other| other.call != late.call);
@@ -56,19 +57,21 @@ impl LateResults {
         }
     }
 
-    /// Returns the result of a call. It is kept until the conversation has gone on: a turn that asks for it may be cut, too.
+    /// Returns the result of a call. It stays stored until the conversation has moved on: the turn
+    /// that asks for it may be cut, too.
     pub(super) fn get(&self, call: &str) -> Option<SharedOutcome> {
         self.all().iter().find(|late| late.call == call).map(|late| late.outcome.clone())
     }
 
-    /// Returns true if a turn with these words takes the result of this call: it has come, or the call was made for the same
-    /// words, after which a noise was heard. Other words are answered without waiting.
+    /// Returns true if a turn with these words gets the result of this call: the result is there,
+    /// or the call was made for the same words, which a noise interrupted. Other words are answered
+    /// without waiting.
     pub(super) fn is_for(&self, call: &str, asked: &str) -> bool {
         let has_come = |late: &LateResult| late.outcome.clone().now_or_never().is_some();
         self.all().iter().any(|late| late.call == call && (late.asked == asked || has_come(late)))
     }
 
-    /// Notes that the person agreed to these calls with these words.
+    /// Records that the person agreed to these calls with these words.
     pub(super) fn note_agreed(&self, calls: &[ToolRequest], said: &str) {
         let ids = calls.iter().map(|call| call.id.clone()).collect();
         *self.agreed.lock().unwrap_or_else(PoisonError::into_inner) = (ids, said.to_owned());
@@ -80,7 +83,7 @@ impl LateResults {
         agreed.0.iter().any(|id| id == call).then(|| agreed.1.clone())
     }
 
-    /// Drops the results of all other calls, and that the person agreed to them: their ids may be used again.
+    /// Drops the results and consents of all other calls: their ids may be reused.
     pub(super) fn retain(&self, calls: &[ToolRequest]) {
         let is_one = |id: &str| calls.iter().any(|call| call.id == id);
         self.all().retain(|late| is_one(&late.call));
@@ -90,7 +93,7 @@ impl LateResults {
 }
 
 /// Calls of one conversation that must finish. Each ends within its own timeout, and at the latest
-/// when the last conversation that shares this is gone.
+/// when the last conversation that shares this is dropped.
 pub struct FinishingCalls {
     all: Arc<Mutex<JoinSet<()>>>,
     own: Arc<Semaphore>,
@@ -103,15 +106,15 @@ impl Default for FinishingCalls {
 }
 
 impl FinishingCalls {
-    /// Returns a copy for another conversation. Its calls live on as long as one of the
-    /// conversations that share it.
+    /// Returns a copy for another conversation. The calls continue while any of the conversations
+    /// that share it exists.
     #[must_use]
     pub fn share(&self) -> Self {
         Self { all: Arc::clone(&self.all), ..Self::default() }
     }
 
-    /// Runs a call apart from its turn: to its end, even if the returned future is dropped, unless the guard is. Returns
-    /// the call itself as `Err` if there is no capacity.
+    /// Runs a call independently of its turn: to its end, even if the returned future is dropped,
+    /// unless the guard is. Returns the call itself as `Err` if there is no capacity.
     pub(super) fn keep(
         &self,
         work: BoxFuture<'static, Outcome>,
@@ -127,7 +130,7 @@ impl FinishingCalls {
         let handle = all.spawn(async move {
             let outcome = work.await;
             drop(place);
-            // Nobody waits for the outcome if the turn was cut.
+            // No receiver waits for the outcome if the turn was cut.
             tell.send(outcome).unwrap_or_default();
         });
         let outcome = Box::pin(async move {
@@ -137,7 +140,7 @@ impl FinishingCalls {
     }
 }
 
-/// Cancels a call that runs apart from its turn when it is dropped.
+/// Cancels a call that runs independently of its turn when dropped.
 pub(super) struct CallGuard(Option<AbortHandle>);
 
 impl CallGuard {

@@ -1,5 +1,5 @@
-//! A call that waits for the person's permission, and what the model is told of such calls. Not for the question, nor for what
-//! is a yes: see [`super::consent`].
+//! A call pending the person's consent, and its results for the model. Not for the question, nor
+//! for what counts as consent: see [`super::consent`].
 
 use std::sync::Arc;
 
@@ -10,45 +10,45 @@ use super::offer::{Offer, Offered};
 use super::waiting::{AGREES_WITHIN, ListedCall};
 use crate::turn_trace::TurnTrace;
 
-/// Result of a call that is held, until the person has answered.
+/// Result of a held call, until the person has answered.
 pub const HELD: &str = "not called yet: the person is asked for permission now, and the result \
                         follows if they give it; do not ask them yourself";
 /// Result of a call to which the person did not agree.
 pub const NOT_AGREED: &str = "error: not called, because the person did not agree; do not call it \
                               again unless they ask for it";
-/// Takes the place of [`HELD`] in later prompts where the call is held no longer, and no result of it is
-/// remembered. The person was not asked to the end; or they agreed, the call was made, and the turn
-/// failed afterwards.
+/// Replaces [`HELD`] in later prompts if the call is no longer held, and no result of it is
+/// remembered. The person did not hear the whole question; or they agreed, the call was made, and
+/// the turn failed afterwards.
 const NO_RESULT: &str = "error: no result: the person has not agreed to the call, or it was made and \
                          its result was lost; never say that it was done or was not done before you \
                          have looked, and do not call it again unless they ask for it";
-/// Result of a call beside another one that is held.
+/// Result of a call in the same round as a held one.
 pub(super) const ONE_AT_A_TIME: &str =
     "error: not called: it needs the permission of the person, who is asked about another call now";
 /// Result of a call that is too large to be held.
 pub(super) const TOO_LARGE: &str =
     "error: not called: it needs the permission of the person, and its arguments are too large";
-/// Result of a held call whose tool is not the same any more.
+/// Result of a held call whose tool is no longer the same.
 const TOOL_CHANGED: &str = "error: not called: the tool was changed or taken away meanwhile";
 
-/// Call that waits for the person's permission.
+/// Call pending the person's consent.
 #[derive(Debug, Clone)]
 pub struct HeldCall {
     /// Call as the model made it.
     pub request: ToolRequest,
-    /// Words of the person on which the model made it.
+    /// Words of the person in response to which the model made it.
     pub asked: String,
     /// Name of the source in the toolbox.
     pub(super) source: String,
     pub(super) tool: Tool,
     pub(super) since: Instant,
-    /// Its place among the calls that wait, for who watches.
+    /// Its entry in the list of pending confirmations.
     pub(super) waiting: Option<Arc<ListedCall>>,
 }
 
 impl HeldCall {
-    /// Checks that the person agrees, in time, and that the tool is still the one about which they
-    /// were asked.
+    /// Checks that the person agrees, in time, and that the tool is still the one that they were
+    /// asked about.
     ///
     /// # Errors
     /// Returns the result for the model if the call must not be made.
@@ -64,7 +64,7 @@ impl HeldCall {
         if same { Ok(()) } else { Err(TOOL_CHANGED.into()) }
     }
 
-    /// Returns the call with a place among those that wait, which says who was asked what.
+    /// Adds the call to the list of pending confirmations, with the person and the question.
     pub fn told(mut self, trace: &TurnTrace, question: &str) -> Self {
         let tool = self.tool.name.clone();
         let source = self.source.clone();
@@ -73,20 +73,21 @@ impl HeldCall {
         self
     }
 
-    /// Begins the time to agree.
+    /// Restarts the time limit for consent.
     pub(super) fn restart(&mut self) {
         self.since = Instant::now();
         self.waiting.iter().for_each(|waiting| waiting.restart());
     }
 
-    /// Reports whether the time to agree is over.
+    /// Reports whether the time limit for consent is over.
     pub fn is_expired(&self) -> bool {
         self.since.elapsed() > AGREES_WITHIN
     }
 }
 
-/// Tells the model of calls that were held in earlier turns, and of which no result is remembered, that none will follow.
-/// A call about which the person has decided stands there once more, with its result.
+/// Replaces the results of calls that were held in earlier turns, if no later result is remembered:
+/// none will follow. A call that the person has decided about is repeated in the messages, with its
+/// result.
 pub fn withdraw(messages: &mut [ChatMessage]) {
     let is_held = |message: &ChatMessage| !message.answers.is_empty() && message.content == HELD;
     for held in (0..messages.len()).filter(|&at| is_held(&messages[at])).collect::<Vec<_>>() {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_has_decided_is_withdrawn() {
+    fn only_undecided_calls_are_withdrawn() {
         let rounds = [
             called("1", "lock", HELD),
             called("2", "lock", "locked"),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pictures_are_described_or_it_is_said_why_not() {
+    async fn pictures_are_described_or_replaced_by_a_reason() {
         let text = |text: &str| ToolContent::Text(text.into());
         let large = "A".repeat(MAX_BASE64_BYTES + 1);
         let content = vec![text("here"), image("x"), image("y"), image(&large), image("a")];
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_many_pictures_the_first_are_looked_at() {
+    async fn only_the_first_of_many_pictures_are_described() {
         let told = with_descriptions("", vec![image("a"); MAX_PICTURES + 2]).await;
         let words = "[a picture, image/png, 0 kB, described by a model that sees: \
                      Describe this picture for somebody who cannot see it.]";

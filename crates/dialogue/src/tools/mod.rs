@@ -1,5 +1,5 @@
-//! Tools between the model and their sources: names and descriptions, checking and executing calls. Not for deciding when a
-//! model may call: the turn does. Not for sources.
+//! Tools between the model and their sources: names and descriptions, checking and executing calls.
+//! Not for deciding when a model may call, which is up to the turn. Not for sources.
 //!
 //! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
 //! [`held_call`], [`consent`], `act`, [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
@@ -38,15 +38,16 @@ pub use toolset_interner::{PeerTools, ToolsetInterner};
 /// Settings for offering and calling tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSettings {
-    /// Maximum number of rounds of calls in a turn. Then the model must answer with what it has.
+    /// Maximum number of rounds of calls in a turn. After that, the model must answer with the
+    /// results so far.
     pub max_rounds: usize,
-    /// Maximum number of tools offered to the model. OpenAI takes 128; 0 offers none.
+    /// Maximum number of tools offered to the model. OpenAI accepts 128; 0 offers none.
     pub max_tools: usize,
-    /// Time after the first call of a turn in which all its calls end.
+    /// Time limit for all calls of a turn, from its first call.
     pub turn_total: Duration,
-    /// Longest wait for an answer of a device. Its camera takes up to 30 s (its own HTTP limit).
+    /// Maximum wait for an answer of a device. Its camera takes up to 30 s (its own HTTP limit).
     pub device_timeout: Duration,
-    /// Set to request the device's tools meant for people too, such as a restart.
+    /// Set to also request the device's tools that are meant for people, such as a restart.
     pub user_tools: bool,
     /// Identity in the greeting of devices.
     pub introduction: Introduction,
@@ -56,9 +57,9 @@ pub struct ToolSettings {
     pub filler_after: Duration,
     /// Silence before a further filler phrase.
     pub filler_again: Duration,
-    /// Which tools a model may call, and before which the person is asked; may change while it is used.
+    /// Which tools a model may call, and which need the person's consent; may change at run time.
     pub policies: Reloadable<ToolPolicies>,
-    /// How the person is asked.
+    /// Questions for consent, and the words that agree.
     pub consent: ConsentSettings,
 }
 
@@ -96,7 +97,7 @@ impl Default for Introduction {
     }
 }
 
-/// Returns the provider of extra tool sources for a conversation when it begins. The provider is
+/// Returns the provider of extra tool sources for a conversation when it starts. The provider is
 /// dropped when the conversation ends. It is called before each round of a turn and must not block.
 pub type SourceLookup = Arc<dyn Fn(&DeviceId, &SessionId) -> SourceProvider + Send + Sync>;
 

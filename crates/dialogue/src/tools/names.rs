@@ -3,16 +3,16 @@
 
 use std::collections::HashMap;
 
-/// Maximum length of a name at OpenAI.
+/// Maximum length of a name in the OpenAI API.
 pub const MAX_NAME: usize = 64;
 
-/// Maximum number of names kept for tools that are not offered any more.
+/// Maximum number of retained names, including those of tools that are no longer offered.
 const MAX_KEPT: usize = 2_048;
 
 /// Name of a source and name of a tool at that source.
 pub type Origin = (String, String);
 
-/// Names given to tools. A tool keeps its name, and no two tools share one.
+/// Names assigned to tools. A tool retains its name, and no two tools share one.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     given: HashMap<Origin, String>,
@@ -40,7 +40,7 @@ impl Names {
         name
     }
 
-    /// Forgets the names of removed tools when there are very many names.
+    /// Forgets the names of removed tools when there are too many names.
     pub fn prune(&mut self, offered: impl Fn(&Origin) -> bool) {
         if self.given.len() > MAX_KEPT {
             self.given.retain(|origin, _| offered(origin));
@@ -59,7 +59,7 @@ pub fn nearest(name: &str) -> String {
 }
 
 /// Returns the nearest valid name. A name that loses letters or is cut ends in a hash of the
-/// original, which keeps different tools apart.
+/// original, which distinguishes different tools.
 fn legal(tool: &str) -> String {
     let lost = tool.chars().any(|c| c.is_alphanumeric() && !is_legal(c));
     let kept: String = match lost {
@@ -84,8 +84,7 @@ fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Replaces the old names of tools in a text by the new ones. Replaces a name only where it is a
-/// separate word.
+/// Replaces the old names of tools in a text by the new ones, if the name is a separate word.
 pub fn rename(text: &str, renamed: &[(&str, &str)]) -> String {
     let mut longest_first: Vec<_> = renamed.iter().filter(|(old, _)| !old.is_empty()).collect();
     longest_first.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_legal_near_the_original_and_kept() {
+    fn names_are_valid_near_the_original_and_stable() {
         let mut names = Names::default();
         let volume = names.assign("device", "self.audio_speaker.set_volume");
         assert_eq!(volume, "self_audio_speaker_set_volume");
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_follow_the_new_names() {
+    fn descriptions_use_the_new_names() {
         let renamed =
             [("self.get", "self_get"), ("self.get.all", "self_get_all"), ("天气", "tool_1")];
         let text = "先用self.get.all，再 `self.get`. Not self.getter, self.get.x or myself.get; 查天气不改。「天气」";
@@ -165,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_names_become_legal_and_differ(tools in proptest::collection::hash_set((".{0,3}", ".{0,90}"), 0..20)) {
+        fn any_names_become_valid_and_differ(tools in proptest::collection::hash_set((".{0,3}", ".{0,90}"), 0..20)) {
             let mut names = Names::default();
             let given: std::collections::HashSet<String> =
                 tools.iter().map(|(source, tool)| names.assign(source, tool)).collect();

@@ -1,4 +1,5 @@
-//! Tools offered in one round, under the names that the model sees. Not for collecting them, nor for calls.
+//! Tools offered in one round, under the names that the model sees. Not for collecting them, nor
+//! for calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

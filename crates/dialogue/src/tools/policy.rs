@@ -1,9 +1,10 @@
-//! Decides whether a model may call a tool: at once, after the person was asked, or never. Not for
+//! Decides whether a model may call a tool: at once, after the person has agreed, or never. Not for
 //! asking the person: see [`super::consent`].
 
 use std::collections::{BTreeMap, HashMap};
 
 use hearken_ports::{ChatMessage, Provenance, Role, Tool, ToolRequest};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,14 +17,14 @@ const MAX_PATTERNS: usize = 1_000;
 /// Words in the names of tools that take pictures of their surroundings or of a screen.
 const CAMERA_WORDS: [&str; 8] =
     ["camera", "capture", "webcam", "photo", "photograph", "selfie", "snapshot", "screenshot"];
-/// Words that take a picture with a word of the next list: `take_picture`, `shoot video`.
+/// Verbs that take a picture together with a word of the next list: `take_picture`, `shoot video`.
 const TAKING_WORDS: [&str; 4] = ["take", "shoot", "snap", "grab"];
 const PICTURE_WORDS: [&str; 5] = ["picture", "pic", "image", "video", "frame"];
-/// The same in Chinese, whose words have no spaces between them.
+/// The same in Chinese, which has no spaces between words.
 const CAMERA_WORDS_ZH: [&str; 7] = ["摄像", "相机", "拍照", "拍摄", "截屏", "截图", "录像"];
 
-/// Words in the names of other tools that ask after an untrusted result, whatever their annotations:
-/// they listen, open, pay or delete.
+/// Words in the names of other tools that need consent after an untrusted result, whatever their
+/// annotations: tools that listen, open, pay or delete.
 const RISKY_WORDS: [&str; 40] = [
     "alarm",
     "bid",
@@ -66,10 +67,11 @@ const RISKY_WORDS: [&str; 40] = [
     "withdraw",
     "reboot",
 ];
-/// What is recorded with the word `record`, which is also the entry of a database.
+/// Objects of the verb `record`, which also names the entry of a database.
 const RECORDED_WORDS: [&str; 8] =
     ["audio", "call", "clip", "conversation", "sound", "speech", "video", "voice"];
-/// What a tool does to one of these things, in names of tools alone: in arguments the words are ordinary.
+/// Verbs with objects that make them risky, in tool names only: in arguments the words are
+/// ordinary.
 const RISKY_ACTS: [(&[&str], &[&str]); 7] = [
     (&["capture", "grab", "rec", "stream"], &["audio", "conversation", "speech", "video", "voice"]),
     (&["get"], &["audio"]),
@@ -85,9 +87,9 @@ const RISKY_ACTS: [(&[&str], &[&str]); 7] = [
     ),
     (&["format"], &["card", "device", "disk", "drive", "partition", "storage"]),
 ];
-/// Words that are risky only as all of a tool's name, or at its beginning.
+/// Words that are risky only as a tool's whole name, or at its start.
 const RISKY_BEGINNINGS: [&str; 7] = ["del", "eavesdrop", "film", "order", "rm", "shred", "unlink"];
-/// Words to which a name may be joined without a space.
+/// Verbs that a name may join to their object without a separator.
 const JOINED_VERBS: [&str; 5] = ["open", "record", "send", "start", "take"];
 const RISKY_WORDS_ZH: [&str; 27] = [
     "录音",
@@ -142,7 +144,7 @@ const RISKY_THINGS_ELSEWHERE: [&str; 16] = [
 ];
 /// The same in languages that write several words as one.
 const COMPOUNDED: [&str; 6] = ["tür", "tuer", "schloss", "schloß", "ドア", "鍵"];
-/// Words in names of tools that act on one kind of thing, which is no lock.
+/// Words in the names of tools that act on one kind of thing other than locks.
 const HARMLESS_KINDS: [&str; 12] = [
     "light",
     "brightness",
@@ -157,12 +159,14 @@ const HARMLESS_KINDS: [&str; 12] = [
     "timer",
     "music",
 ];
-/// Arguments that name a place, and those that say what of it.
+/// Arguments that name a place, and those that restrict what is affected in it.
 const PLACES: [&str; 6] = ["area", "area_id", "floor", "floor_id", "room", "location"];
 const KINDS: [&str; 5] = ["name", "domain", "device_class", "entity", "entity_id"];
 
-/// What a model may do with a tool. A later one is stricter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Permission of a model to call a tool. Each variant is stricter than the one before.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolPolicy {
     /// The tool is called at once.
@@ -176,7 +180,7 @@ pub enum ToolPolicy {
 /// Configured policies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolPolicies {
-    /// Policies by `SOURCE/TOOL`, or by the beginning of it followed by `*`.
+    /// Policies by `SOURCE/TOOL`, or by a prefix of it followed by `*`.
     pub patterns: BTreeMap<String, ToolPolicy>,
     /// Policy of tools whose definition has changed.
     pub changed: ToolPolicy,
@@ -192,7 +196,7 @@ impl ToolPolicies {
     /// Checks the patterns.
     ///
     /// # Errors
-    /// Returns the first wrong pattern, and what to write.
+    /// Returns the first wrong pattern, and a remedy.
     pub fn check(&self) -> Result<(), (String, String)> {
         if self.patterns.len() > MAX_PATTERNS {
             let many = self.patterns.len().to_string();
@@ -212,7 +216,8 @@ impl ToolPolicies {
         }
     }
 
-    /// Returns the configured policy of a tool of a source. The exact name wins, then the longest pattern.
+    /// Returns the configured policy of a tool of a source. The exact name takes precedence, then
+    /// the longest pattern.
     pub fn configured(&self, source: &str, tool: &str) -> Option<ToolPolicy> {
         let name = format!("{source}/{tool}");
         if let Some(exact) = self.patterns.get(&name) {
@@ -225,9 +230,10 @@ impl ToolPolicies {
         matching.max_by_key(|(length, _)| *length).map(|(_, policy)| policy)
     }
 
-    /// Returns the policy of a call. `follows_untrusted` tells if the model has read an untrusted
-    /// result of another tool that counts; it is asked only if it matters. `names_risk` tells if the
-    /// arguments name a lock, a payment and the like, or if asked for that, a whole place.
+    /// Returns the policy of a call. `follows_untrusted` returns whether the model has read an
+    /// untrusted result of another tool that satisfies the given condition; it is called only if
+    /// relevant. `names_risk` returns whether the arguments name a lock, a payment and the like,
+    /// or, if its argument is true, a whole place.
     fn of_call(
         &self,
         of: &Provenance,
@@ -235,8 +241,9 @@ impl ToolPolicies {
         follows_untrusted: impl FnOnce(&dyn Fn(&Provenance) -> bool) -> bool,
         names_risk: impl FnOnce(bool) -> bool,
     ) -> ToolPolicy {
-        // People who are asked before each call learn to say yes. What leads a model astray is a result that a stranger
-        // may have written. Decision 0049.
+        // People who are asked before each call learn to agree without thinking. The risk is a
+        // result that an untrusted party may have written, which can mislead the model. Decision
+        // 0049.
         let forgives = of.own_trust
             && !is_risky_tool(&of.tool)
             && !names_risk(tool.destructive && !is_of_one_kind(&of.tool));
@@ -244,8 +251,8 @@ impl ToolPolicies {
             || is_camera(&of.tool)
             || !of.simulated && (is_risky_tool(&of.tool) || of.own_trust && !forgives);
         let configured = self.configured(&of.source, &of.tool).unwrap_or_else(|| {
-            // A household's own server marks each lamp as destructive: where it is trusted, its results are no strangers'
-            // to its tools. Decision 0085.
+            // A household's own server marks each lamp as destructive: if it is trusted, its
+            // results do not count as untrusted for its own tools. Decision 0085.
             let counts = |read: &Provenance| !(forgives && read.source == of.source);
             if risky && follows_untrusted(&counts) { ToolPolicy::Ask } else { ToolPolicy::Allow }
         });
@@ -294,12 +301,14 @@ impl Toolbox {
         )
     }
 
-    /// Reports whether these messages hold an untrusted result: what the model says afterwards may be what a stranger wrote.
+    /// Reports whether these messages contain an untrusted result: an untrusted party may have
+    /// determined what the model says afterwards.
     pub fn has_read_untrusted(&self, messages: &[ChatMessage]) -> bool {
         self.follows_untrusted(&self.offer(), None, messages, &|_| true)
     }
 
-    /// Reports whether these messages hold an untrusted result of another tool than this, that counts.
+    /// Reports whether these messages contain an untrusted result of another tool that satisfies
+    /// `counts`.
     fn follows_untrusted(
         &self,
         offer: &Offer,
@@ -313,7 +322,7 @@ impl Toolbox {
         let results = before.iter().filter(|message| message.role == Role::Tool);
         let read = results.filter(|message| !super::held_call::is_own_result(&message.content));
         let read = read.map(|message| names.get(message.answers.as_str()).copied());
-        // What was left out of the messages may be in an answer that stayed.
+        // Results dropped from the messages may be reflected in a remaining answer.
         let left_out = before.iter().flat_map(|message| &message.read_from);
         let mut all = read.chain(left_out.map(|name| Some(name.as_str())));
         all.any(|name| {
@@ -343,7 +352,8 @@ fn is_risky(name: &str) -> bool {
         || has_word(&words(name), &["record"]) && has_word(&words(name), &RECORDED_WORDS)
 }
 
-/// Reports whether a tool of this name takes pictures, records, opens, pays or deletes, by what it does to what.
+/// Reports whether a tool of this name takes pictures, records, opens, pays or deletes, by its verb
+/// and its object.
 fn is_risky_tool(name: &str) -> bool {
     let words = words(name);
     let is_act = |(acts, things): &(&[&str], &[&str])| {
@@ -370,8 +380,8 @@ fn is_of_one_kind(name: &str) -> bool {
     has_word(&words(name), &HARMLESS_KINDS)
 }
 
-/// Reports whether arguments name a lock, a payment and the like, or where that counts, a whole place, which may hold one.
-/// Those that cannot be read do.
+/// Reports whether arguments name a lock, a payment and the like, or, if `place_counts`, a whole
+/// place, which may contain one. Arguments that cannot be parsed count as risky.
 fn name_risk(arguments: &str, place_counts: bool) -> bool {
     fn is_or_holds_risk(value: &Value) -> bool {
         let names = |text: &str| {
@@ -400,7 +410,7 @@ fn name_risk(arguments: &str, place_counts: bool) -> bool {
     })
 }
 
-/// Reports whether one of these keys has a value that is not empty, at any depth.
+/// Reports whether one of these keys has a non-empty value, at any depth.
 fn holds_key(value: &Value, keys: &[&str]) -> bool {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -429,7 +439,7 @@ fn words(name: &str) -> Vec<String> {
     words.map(|word| word.strip_suffix('s').unwrap_or(word).to_owned()).collect()
 }
 
-/// Returns a name in lower case, with a space where a capital begins another word.
+/// Returns a name in lower case, with a space before each capital that starts a word.
 pub(super) fn spaced(name: &str) -> String {
     let mut spaced = String::with_capacity(name.len() + 8);
     let mut before_is_lower = false;
@@ -459,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn cameras_are_known_by_their_names() {
+    fn cameras_are_recognised_by_their_names() {
         for name in [
             "self.camera.take_photo",
             "takePhoto",
@@ -569,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_source_makes_its_own_tools_ask_only_where_they_are_risky() {
+    fn results_of_a_trusted_source_make_only_its_risky_tools_ask() {
         let home =
             |tool: &str, own_trust| Provenance { own_trust, ..Provenance::untrusted("home", tool) };
         let web = Provenance::untrusted("web", "read_page");
@@ -588,7 +598,7 @@ mod tests {
         ] {
             assert_eq!(of(name, own_trust, read, risk), policy, "{name} {own_trust} {risk}");
         }
-        // Nor does it matter whether the server marks the tool.
+        // The server's own marking makes no difference.
         let follows = |counts: &dyn Fn(&Provenance) -> bool| counts(&lamp);
         let plain = tool("HassTurnOff", false);
         let unmarked = policies(&[]).of_call(&lamp, &plain, follows, |_| true);
@@ -600,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn a_risk_in_arguments_is_found_wherever_it_is() {
+    fn a_risk_in_arguments_is_found_at_any_depth() {
         for risky in [
             r#"{"domain": ["lock"]}"#,
             r#"{"entity_id": "lock.front"}"#,

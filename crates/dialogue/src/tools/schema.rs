@@ -1,5 +1,5 @@
-//! Compiled schema of a tool for checking arguments, with limits on what a stranger's schema may
-//! cost. Not for handling wrong arguments.
+//! Compiled schema of a tool for checking arguments, with limits on the cost of an untrusted
+//! schema. Not for handling wrong arguments.
 
 mod limits;
 #[cfg(test)]
@@ -15,26 +15,27 @@ use serde_json::{Map, Value};
 
 /// Maximum number of reported mistakes.
 const MAX_MISTAKES: usize = 3;
-/// Longest text of a mistake, in characters: it may quote a whole argument or schema.
+/// Maximum length of a mistake's description, in characters: it may quote a whole argument or
+/// schema.
 const MAX_MISTAKE_CHARS: usize = 300;
-/// Largest compiled pattern, in bytes of memory.
+/// Maximum size of a compiled pattern, in bytes of memory.
 const MAX_COMPILED_BYTES: usize = 64 * 1024;
-/// Maximum number of steps that a pattern may go back in a text.
+/// Maximum number of backtracking steps of a pattern.
 const MAX_BACKTRACKS: usize = 10_000;
 
-/// Longest work on the schemas of one request.
+/// Maximum time for the schemas of one request.
 const MAX_WORK: Duration = Duration::from_millis(500);
-/// Longest wait for the work on the schemas of others.
+/// Maximum wait for the work on other clients' schemas.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Work on schemas of strangers is done one after the other: it takes at most one core.
+/// Work on untrusted schemas is serialised: it takes at most one core.
 static WORKING: LazyLock<FairQueue> = LazyLock::new(FairQueue::default);
 
 /// Compiled JSON Schema of a tool's arguments. Compiling costs far more than a check.
 pub struct Schema(Option<Validator>);
 
 impl Schema {
-    /// Compiles the schema that a tool's own server declares. One that is invalid or exceeds a
-    /// limit accepts everything: the tool may do its own checks.
+    /// Compiles the schema that a tool's own server declares. An invalid schema, or one that
+    /// exceeds a limit, accepts everything: the tool may do its own checks.
     pub fn of_server_tool(parameters: &Value) -> Self {
         let compiled = compile(parameters);
         if let Err(error) = &compiled {
@@ -61,7 +62,7 @@ impl Schema {
     /// Checks arguments against the schema, which was compiled from these `parameters`.
     ///
     /// # Errors
-    /// [`ToolError::Arguments`] with some of the mistakes, or if the check takes too long.
+    /// [`ToolError::Arguments`] with some of the mistakes, or if the check would take too long.
     pub fn check(
         &self,
         parameters: &Value,
@@ -99,23 +100,24 @@ fn told(mistake: &ValidationError<'_>, separator: &str) -> String {
     told.chars().take(MAX_MISTAKE_CHARS).collect()
 }
 
-/// The work on a stranger's schemas was not begun: others take too long.
+/// Work on an untrusted schema was not started: that of other clients takes too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server is busy with the schemas of others")]
 pub struct Busy;
 
-/// Works on schemas of a stranger at this address off the worker threads. The work gets the time by
-/// which it must refuse what is left of it. Addresses take turns.
+/// Runs work on untrusted schemas of this address off the worker threads. The work receives the
+/// deadline after which it must refuse the rest. Addresses take turns.
 ///
 /// # Errors
-/// [`Busy`] if the work of others takes longer than 5 s, or too much of this address waits.
+/// [`Busy`] if the work of others takes longer than 5 s, or too many requests of this address are
+/// queued.
 pub async fn off_worker<T: Send + 'static>(
     address: &str,
     work: impl FnOnce(Instant) -> T + Send + 'static,
 ) -> Result<T, Busy> {
     let place = tokio::time::timeout(MAX_WAIT, WORKING.take(address)).await.map_err(|_| Busy)?;
     let place = place.map_err(|_| Busy)?;
-    // The place is kept to the end of the work, also if nobody waits for it any more.
+    // The place is held to the end of the work, even if the caller no longer waits for it.
     let work = move || {
         let _place = place;
         work(Instant::now() + MAX_WORK)

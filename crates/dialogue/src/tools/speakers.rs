@@ -1,5 +1,5 @@
-//! Tools for the person who speaks: have their voice learned, facts remembered, all of it deleted, other voices ignored. Only
-//! about the person who asks. Not for recognising them.
+//! Tools for the speaker: enrol their voice, store facts, delete their data, ignore other voices.
+//! They only affect the person who asks. Not for recognising speakers.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const REMEMBER: &str = "remember_about_me";
 const FORGET: &str = "forget_me";
 const IGNORE: &str = "ignore_other_voices";
 
-/// Tools of one conversation about who speaks.
+/// Tools about the speakers of one conversation.
 pub struct SpeakerTools {
     tracker: Arc<SpeakerTracker>,
     tools: Arc<[Tool]>,
@@ -47,7 +47,7 @@ fn tools() -> Vec<Tool> {
         description: description.into(),
         parameters,
         finishes: false,
-        // A stranger's text must not become a memory unseen: later conversations would trust it.
+        // Untrusted text must not become a memory unnoticed: later conversations would trust it.
         destructive: matches!(name, LEARN | REMEMBER | FORGET),
     };
     let nothing = json!({"type": "object", "properties": {}});

@@ -25,10 +25,10 @@ pub struct Toolbox {
     pub(super) describer: Option<Arc<dyn ImageDescriber>>,
     interner: ToolsetInterner,
     known: Mutex<KnownSources>,
-    /// Calls that continue though their turn is cut.
+    /// Calls that continue even if their turn is cut.
     pub(super) finishing: FinishingCalls,
     pub(super) late: LateResults,
-    /// Call that waits for the person's permission.
+    /// Call pending the person's consent.
     held: Mutex<Option<HeldCall>>,
 }
 
@@ -69,29 +69,30 @@ impl Toolbox {
         self
     }
 
-    /// Sets the calls that must finish. They live as long as one of the conversations that share
-    /// this.
+    /// Sets the calls that must finish. They continue while any of the conversations that share
+    /// this exists.
     #[must_use]
     pub fn finishing(mut self, finishing: FinishingCalls) -> Self {
         self.finishing = finishing;
         self
     }
 
-    /// Sets the describer that converts pictures of tools to text.
+    /// Sets the describer that converts pictures in tool results to text.
     #[must_use]
     pub fn with_describer(mut self, describer: Option<Arc<dyn ImageDescriber>>) -> Self {
         self.describer = describer;
         self
     }
 
-    /// Returns those of these calls that went on after their turn was cut, and whose results a turn with these words takes.
-    /// The results of all other calls are dropped: the conversation has gone on without them.
+    /// Returns those of these calls that continued after their turn was cut, and whose results go
+    /// to a turn with these words. The results of all other calls are dropped: the conversation has
+    /// moved on.
     pub(crate) fn going_on(&self, calls: Vec<ToolRequest>, asked: &str) -> Vec<ToolRequest> {
         self.late.retain(&calls);
         calls.into_iter().filter(|call| self.late.is_for(&call.id, asked)).collect()
     }
 
-    /// Notes that the person agreed to these calls with these words.
+    /// Records that the person agreed to these calls with these words.
     pub(crate) fn agreed_with(&self, calls: &[ToolRequest], said: &str) {
         self.late.note_agreed(calls, said);
     }
@@ -128,10 +129,11 @@ impl Toolbox {
         tools.iter().filter(|tool| !forbidden(tool)).cloned().collect()
     }
 
-    /// Returns the current tools. A tool keeps its name from offer to offer.
+    /// Returns the current tools. A tool has the same name in each offer.
     pub fn offer(&self) -> Arc<Offer> {
         let mut sources = self.own.clone();
-        // The sources are asked for each round: some are added or removed while the device is connected. Decision 0026.
+        // The sources are collected for each round: some are added or removed while the device is
+        // connected. Decision 0026.
         sources.extend((self.others)());
         let mut known = self.known();
         let slots = slots_of(sources, &known.slots);
@@ -153,7 +155,8 @@ impl Toolbox {
         Arc::clone(&known.built.offer)
     }
 
-    /// Returns the offer for these lists of the sources. Names continue from `known`.
+    /// Returns the offer for these lists of the sources. Tools already in `known` have the same
+    /// names.
     fn built(&self, known: &KnownSources, lists: Vec<Arc<[Tool]>>) -> Arc<BuiltOffer> {
         let lists: Vec<_> = lists.into_iter().map(|list| self.interner.list(list)).collect();
         let named = |(slot, list): (&SourceSlot, &Arc<[Tool]>)| {
@@ -208,7 +211,7 @@ impl Toolbox {
                 devices = tools.len();
             }
         }
-        // Tools of all devices first: model APIs cache the common beginning of prompts.
+        // Tools of all devices come first: model APIs cache the common start of prompts.
         tools.rotate_left(devices);
         names.prune(|(source, tool)| {
             offer.by_name.values().any(|o| o.tool.name == *tool && o.source == *source)
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_devices_have_is_offered_first_under_the_names_that_are_left() {
+    fn tools_common_to_all_devices_come_first_under_the_remaining_names() {
         let device = source("device", &["a", "b"]);
         let notes = source("notes", &["b", "c"]);
         let others: SourceProvider = Arc::new(move || vec![notes.clone()]);
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_wrote_counts_also_where_only_the_answer_is_left() {
+    fn an_untrusted_result_counts_even_if_only_the_answer_remains() {
         let toolbox = fixed(vec![source("notes", &["a"])], ToolSettings::default());
         let mut asked = ChatMessage::new(Role::User, "hi");
         assert!(!toolbox.has_read_untrusted(std::slice::from_ref(&asked)));
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_all_sources_are_offered_under_legal_names() {
+    fn tools_of_all_sources_are_offered_under_valid_names() {
         let device = source("device", &["self.a", "self.b"]);
         let notes = source("notes", &["self.b"]);
         let toolbox = fixed(vec![device.clone(), notes], ToolSettings::default());
@@ -317,13 +320,13 @@ mod tests {
         assert_eq!((found.source.as_str(), found.tool.name.as_str()), ("notes", "self.b"));
         assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed");
         *device.1.lock().unwrap() = list(&[]);
-        assert_eq!(names(&toolbox), ["notes_self_b"], "a tool keeps its name");
+        assert_eq!(names(&toolbox), ["notes_self_b"], "the name of a tool is stable");
         *device.1.lock().unwrap() = list(&["self.b", "self.a", "self.a"]);
         assert_eq!(names(&toolbox), ["self_b", "self_a", "notes_self_b"]);
     }
 
     #[test]
-    fn a_name_that_was_not_offered_stands_for_the_one_tool_that_is_meant() {
+    fn an_unknown_name_resolves_to_its_only_match() {
         let device = source("device", &["self.audio.set_volume", "天气", "Get", "get"]);
         let other = source("notes", &["self_audio_set volume", "天气"]);
         let offer = fixed(vec![device, other], ToolSettings::default()).offer();
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_tools_are_offered_than_may_be() {
+    fn the_number_of_offered_tools_is_limited() {
         let settings = ToolSettings { max_tools: 3, ..ToolSettings::default() };
         let sources: Vec<Arc<dyn ToolSource>> =
             vec![source("a", &["1", "2"]), source("b", &["3", "4"]), source("c", &["5"])];
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_come_and_go_from_offer_to_offer() {
+    fn sources_may_change_between_offers() {
         let others: Arc<Mutex<Vec<Arc<dyn ToolSource>>>> = Arc::default();
         let asked = Arc::clone(&others);
         let now: SourceProvider = Arc::new(move || asked.lock().unwrap().clone());
@@ -382,7 +385,7 @@ mod tests {
         assert_eq!(names(&toolbox), ["b", "a"]);
         let semaphore = toolbox.slot("notes").unwrap().semaphore;
         let offer = toolbox.offer();
-        // Removed and added again with the same tools: calls reach the new source, none the old.
+        // Removed and added again with the same tools: calls reach the new source, not the old one.
         let second: Arc<dyn ToolSource> = source("notes", &["b"]);
         *others.lock().unwrap() = vec![Arc::clone(&second)];
         assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed for the model");
@@ -391,10 +394,6 @@ mod tests {
         others.lock().unwrap().clear();
         assert_eq!(names(&toolbox), ["a"]);
         assert!(toolbox.slot("notes").is_none());
-        assert_eq!(
-            offer.find("b").unwrap().source,
-            "notes",
-            "an offer that was made stays as it is"
-        );
+        assert_eq!(offer.find("b").unwrap().source, "notes", "an existing offer is unchanged");
     }
 }

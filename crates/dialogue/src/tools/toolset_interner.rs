@@ -29,13 +29,13 @@ struct Tables {
     made: u64,
 }
 
-/// List in use, with the weight that is held for it, if it is a peer's.
+/// List in use, with its memory reservation if it belongs to a peer.
 struct Known {
     list: Weak<[Tool]>,
     weight: Weak<Reservation>,
 }
 
-/// List of a peer's tools. Its weight is held once for all peers that report the same list.
+/// List of a peer's tools. Its memory is reserved once for all peers that report the same list.
 #[derive(Debug, Clone)]
 pub struct PeerTools {
     /// The tools.
@@ -46,10 +46,10 @@ pub struct PeerTools {
 /// Inputs of a [`BuiltOffer`], used as key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OfferKey {
-    /// Number of the previous [`BuiltOffer`]. Its tool names are kept. 0 for none.
+    /// Number of the previous [`BuiltOffer`], whose tool names are retained. 0 for none.
     pub(super) before: u64,
     pub(super) max_tools: usize,
-    /// Number of sources that are the device's own.
+    /// Number of sources that belong to the device itself.
     pub(super) own: usize,
     /// Name of each source, and the address of its list.
     pub(super) lists: Vec<(String, usize)>,
@@ -72,11 +72,11 @@ impl ToolsetInterner {
         list
     }
 
-    /// Keeps the list of a peer, or returns an equal one that another peer has. Its weight is held
-    /// twice, for the list and for the offer that is built of it.
+    /// Stores the list of a peer, or returns an equal one of another peer. Its weight is reserved
+    /// twice, for the list and for the offer that is built from it.
     ///
     /// # Errors
-    /// The first limit that is exceeded.
+    /// Returns the first limit that is exceeded.
     pub fn keep(
         &self,
         list: Arc<[Tool]>,
@@ -88,7 +88,7 @@ impl ToolsetInterner {
         let known = known.map(|known| (known.list.upgrade(), known.weight.upgrade()));
         let list = match known {
             Some((Some(list), Some(weight))) => return Ok(PeerTools { list, _weight: weight }),
-            // A list of the server's own, which nobody has been charged for.
+            // A list of the server's own, which no reservation covers yet.
             Some((Some(list), None)) => list,
             _ => list,
         };
@@ -98,7 +98,7 @@ impl ToolsetInterner {
         Ok(PeerTools { list, _weight: weight })
     }
 
-    /// Returns the value for this recipe, or creates it. `gather` receives its number.
+    /// Returns the value for this key, or creates it. `gather` receives its number.
     pub(super) fn built(
         &self,
         key: OfferKey,
@@ -137,7 +137,7 @@ impl Tables {
         like.iter().find(|known| known.list.upgrade().is_some_and(|known| *known == *list))
     }
 
-    /// Adds a list, in place of the entry that it had without a weight.
+    /// Adds a list, replacing an entry without a reservation.
     fn add(&mut self, hash: u64, list: &Arc<[Tool]>, weight: Weak<Reservation>) {
         let like = self.lists.entry(hash).or_default();
         let list = Arc::downgrade(list);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_lists_are_one_and_others_are_not() {
+    fn only_equal_lists_are_shared() {
         let interner = ToolsetInterner::default();
         let first = interner.list(list("a"));
         assert!(Arc::ptr_eq(&first, &interner.clone().list(list("a"))));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_not_kept() {
+    fn unused_lists_are_dropped() {
         let interner = ToolsetInterner::default();
         let held = interner.list(list("held"));
         for n in 0..1_000 {

@@ -1,5 +1,5 @@
-//! Which calls wait for a person's yes, for who watches: to see them, and to have them dropped. Not for holding them, nor for
-//! agreeing: see [`super::consent`].
+//! Pending confirmations: the list of calls that await a person's consent, to show them and to drop
+//! them. Not for holding calls, nor for agreeing: see [`super::consent`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time in which the person must agree.
+/// Time limit for consent.
 pub(super) const AGREES_WITHIN: Duration = Duration::from_secs(60);
 
-/// A call that waits, as it is shown.
+/// Pending confirmation, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingCall {
     /// Kind of the client: `voice`, `text`, `chat`.
@@ -24,11 +24,11 @@ pub struct WaitingCall {
     pub source: String,
     /// Arguments, as the model wrote them.
     pub arguments: String,
-    /// What the person was asked.
+    /// Question that the person was asked.
     pub question: String,
 }
 
-/// Calls that wait, of all conversations of this server. Clones share them.
+/// Pending confirmations of all conversations of this server. Clones share them.
 #[derive(Clone, Default)]
 pub struct WaitingCalls(Arc<Mutex<Entries>>);
 
@@ -44,7 +44,7 @@ struct Entry {
     dropped: Arc<AtomicBool>,
 }
 
-/// Place of a call among those that wait, until this is dropped.
+/// Entry of a call in the list of pending confirmations; dropping it removes the entry.
 #[derive(Debug)]
 pub struct ListedCall {
     number: u64,
@@ -74,7 +74,8 @@ impl WaitingCalls {
         ListedCall { number, dropped, all: self.clone() }
     }
 
-    /// Returns those to which somebody can still agree, and how long they can, the oldest first.
+    /// Returns the calls that a person can still agree to, with the remaining time, the oldest
+    /// first.
     pub fn all(&self) -> Vec<(WaitingCall, Duration)> {
         let entries = self.entries();
         let waiting = entries.calls.values().filter(|entry| !entry.dropped.load(Ordering::Relaxed));
@@ -84,7 +85,8 @@ impl WaitingCalls {
             .collect()
     }
 
-    /// Drops the call of a client: it is not made, even if the person agrees. Returns false if none waits.
+    /// Drops the call of a client: it is not made, even if the person agrees. Returns false if none
+    /// is pending.
     pub fn drop_call(&self, client: &str) -> bool {
         let entries = self.entries();
         let own = entries.calls.values().filter(|entry| entry.call.client == client);
@@ -94,7 +96,7 @@ impl WaitingCalls {
 }
 
 impl ListedCall {
-    /// Begins the time to agree again.
+    /// Restarts the time limit for consent.
     pub(super) fn restart(&self) {
         if let Some(entry) = self.all.entries().calls.get_mut(&self.number) {
             entry.since = Instant::now();

@@ -1,5 +1,5 @@
-//! Journal of the last turns, for who watches them and for who exports them. In memory, bounded. Not for what happens in a
-//! turn.
+//! Journal of the last turns, for watchers and for export. In memory, bounded. Not for the traces
+//! themselves.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,6 +9,7 @@ use hearken_ports::role::Keep;
 use hearken_ports::usage::Used;
 use jiff::Timestamp;
 use metrics::counter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -20,16 +21,17 @@ use crate::role::AssignedRole;
 use crate::tools::waiting::WaitingCalls;
 use crate::usage::UsageMeter;
 
-/// Discarded turns that stay in the list.
+/// Maximum number of discarded turns in the list.
 const MOST_DISCARDED: usize = 8;
 
 /// Settings of the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct JournalSettings {
-    /// Maximum number of turns that are kept, from 0.
+    /// Maximum number of turns in the journal. `0` disables it.
+    #[schemars(range(max = 10_000))]
     pub max_turns: usize,
-    /// Whether what was said is kept with them.
+    /// Include the words of both sides in the journal. The log never contains them.
     pub words: bool,
 }
 
@@ -47,14 +49,14 @@ struct Shared {
     settings: JournalSettings,
     /// Turns, oldest first.
     turns: Mutex<VecDeque<Arc<Entry>>>,
-    /// Number of changes until now.
+    /// Number of changes so far.
     changes: watch::Sender<u64>,
-    /// Receiver of turns that have ended, for traces.
+    /// Receiver of finished turns, for trace export.
     export: OnceLock<mpsc::Sender<TracedTurn>>,
-    /// Receiver of turns that have ended and are to be kept, and how much of them is.
+    /// Receiver of finished turns for the history, with their audio.
     history: OnceLock<mpsc::Sender<(TracedTurn, TracedSound)>>,
     keep: AtomicU8,
-    /// Meter of what turns use.
+    /// Meter of the usage of turns.
     meter: OnceLock<UsageMeter>,
     waiting: WaitingCalls,
 }
@@ -80,12 +82,12 @@ impl TurnJournal {
         }))
     }
 
-    /// Returns whether what was said is shown.
+    /// Returns whether words are shown.
     pub(super) fn keeps_words(&self) -> bool {
         self.0.settings.words
     }
 
-    /// Returns how much is kept of turns that have ended.
+    /// Returns what the history stores of finished turns.
     pub(super) fn keep(&self) -> Keep {
         match self.0.keep.load(Ordering::Relaxed) {
             0 => Keep::Off,
@@ -94,27 +96,28 @@ impl TurnJournal {
         }
     }
 
-    /// Sets how much is kept of turns that end from now on.
+    /// Sets what the history stores of turns that end after this call.
     pub fn set_keep(&self, keep: Keep) {
         self.0.keep.store(keep as u8, Ordering::Relaxed);
     }
 
-    /// Sends each turn that ends with words to this receiver, if it is to be kept. What it has no place for is lost and
-    /// counted. Only the first receiver counts.
+    /// Sends each finished turn with words to this receiver, if it is to be stored. Turns above its
+    /// capacity are lost and counted. Only the first receiver takes effect.
     pub fn keep_history(&self, receiver: mpsc::Sender<(TracedTurn, TracedSound)>) {
         if self.0.history.set(receiver).is_err() {
-            tracing::error!("turns are kept already");
+            tracing::error!("the history has a receiver already");
         }
     }
 
-    /// Counts with this meter what turns use, and refuses those beyond its limits. Only the first meter counts.
+    /// Counts the usage of turns with this meter, and refuses turns above its limits. Only the
+    /// first meter takes effect.
     pub fn count_with(&self, meter: UsageMeter) {
         if self.0.meter.set(meter).is_err() {
-            tracing::error!("what turns use is counted already");
+            tracing::error!("usage has a meter already");
         }
     }
 
-    /// Returns the calls of its turns that wait for a person's yes.
+    /// Returns the pending confirmations of its turns.
     pub fn waiting(&self) -> &WaitingCalls {
         &self.0.waiting
     }
@@ -123,12 +126,12 @@ impl TurnJournal {
         self.0.meter.get()
     }
 
-    /// Begins a turn of a client.
+    /// Starts a turn of a client.
     pub fn begin(&self, kind: ClientKind, client: &str) -> TurnTrace {
         self.begin_as(kind, client, None)
     }
 
-    /// Begins a turn of a client in this role, which may keep more or less than is configured.
+    /// Starts a turn of a client in this role, which may override what is stored.
     pub fn begin_as(
         &self,
         kind: ClientKind,
@@ -153,7 +156,8 @@ impl TurnJournal {
             events: Vec::new(),
             used: Used::default(),
         };
-        // The change is announced with the list locked: a watcher that wakes finds the turn in the list.
+        // The change is announced while the list is locked: a watcher that wakes finds the turn in
+        // the list.
         let mut turns = self.turns();
         let facts = Mutex::new(Facts {
             turn,
@@ -166,7 +170,7 @@ impl TurnJournal {
         let entry = Arc::new(Entry { began: Instant::now(), keep, facts });
         turns.push_back(Arc::clone(&entry));
         while turns.len() > self.0.settings.max_turns {
-            // Those that were none go first.
+            // Discarded turns are removed first.
             let first = turns.iter().position(|entry| entry.facts().is_discarded);
             turns.remove(first.unwrap_or(0));
         }
@@ -182,7 +186,8 @@ impl TurnJournal {
         self.turns().iter().rev().take(most).map(|entry| self.shown(&entry.facts().turn)).collect()
     }
 
-    /// Forgets turns, because they are deleted elsewhere. Their ends still count. Returns false if there are none.
+    /// Forgets turns that are deleted elsewhere. Their ends still count. Returns false if there are
+    /// none.
     pub fn forget(&self, is_deleted: impl Fn(&TracedTurn) -> bool) -> bool {
         let mut turns = self.turns();
         let before = turns.len();
@@ -195,7 +200,7 @@ impl TurnJournal {
         forgot
     }
 
-    /// Takes out all discarded turns but the last ones, which watchers may have seen begin.
+    /// Removes all discarded turns but the last ones, whose start watchers may have seen.
     pub(super) fn drop_discarded(&self) {
         let mut turns = self.turns();
         let discarded = turns.iter().filter(|entry| entry.facts().is_discarded).count();
@@ -207,7 +212,7 @@ impl TurnJournal {
         });
     }
 
-    /// Counts what a discarded turn used.
+    /// Counts the usage of a discarded turn.
     pub(super) fn count_refused(&self, turn: &TracedTurn, role: Option<&AssignedRole>) {
         if let Some(meter) = self.meter() {
             meter.count_refused(turn, role);
@@ -226,11 +231,11 @@ impl TurnJournal {
         self.0.changes.subscribe()
     }
 
-    /// Sends each turn that ends to this receiver, too. What it has no place for is lost and counted. Only the first
-    /// receiver counts.
+    /// Also sends each finished turn to this receiver. Turns above its capacity are lost and
+    /// counted. Only the first receiver takes effect.
     pub fn export(&self, receiver: mpsc::Sender<TracedTurn>) {
         if self.0.export.set(receiver).is_err() {
-            tracing::error!("turns are exported already");
+            tracing::error!("the export has a receiver already");
         }
     }
 
@@ -244,7 +249,7 @@ impl TurnJournal {
         number
     }
 
-    /// Returns what the journal shows of a turn.
+    /// Returns a turn as the journal shows it.
     fn shown(&self, turn: &TracedTurn) -> TracedTurn {
         let mut turn = turn.clone();
         if !self.0.settings.words {
@@ -253,7 +258,8 @@ impl TurnJournal {
         turn
     }
 
-    /// Carries out what follows from the end of a turn: metrics, usage, history, export. The one place where a turn ends.
+    /// Performs the consequences of the end of a turn: metrics, usage, history, export. All turns
+    /// end here.
     pub(super) fn ended(
         &self,
         turn: TracedTurn,
@@ -262,16 +268,17 @@ impl TurnJournal {
         role: Option<&AssignedRole>,
     ) {
         record_turn(&turn);
-        // The turn knows its device and its role; the clients of services, which could count as well, know neither.
-        // Decision 0074.
+        // The turn has its device and its role; the clients of services, which could count as well,
+        // have neither. Decision 0074.
         if let Some(meter) = self.meter() {
             meter.count_turn(&turn, role);
         }
-        // A turn without words is mostly a sound that nobody understood: it is counted, but the history holds what was
-        // said.
+        // A turn without words is mostly an unintelligible sound: it is counted, but the history
+        // holds words.
         let has_words = turn.heard.is_some() || turn.said.is_some();
         if keep != Keep::Off && has_words {
-            // The end of a turn waits for nothing: it runs on the threads of sockets, also in `Drop`. Decision 0071.
+            // The end of a turn does not block: it runs on the threads of sockets, also in `Drop`.
+            // Decision 0071.
             let lost =
                 self.0.history.get().is_some_and(|h| h.try_send((turn.clone(), sound)).is_err());
             if lost {

@@ -1,4 +1,4 @@
-//! What of a turn is kept beyond the journal: how much of it, and its sound. Not for where it is kept.
+//! Parts of a turn for the history: how much is stored, and its audio. Not for the storage.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use tokio::time::Instant;
 
 use super::{Entry, TurnTrace, Writer};
 
-/// Longest text of a person or of an answer that is kept, in characters.
+/// Maximum length of a person's words or of an answer, in characters.
 const MOST_CHARS: usize = 4_000;
-/// Longest sound of a person that is kept of a turn, in samples: a minute.
+/// Maximum length of a person's audio in a turn, in samples: a minute.
 const MOST_SAMPLES: usize = 60 * SAMPLE_RATE_HZ as usize;
-/// Most packets of an answer that are kept of a turn: three minutes of 60 ms.
+/// Maximum number of stored packets of an answer: three minutes of 60 ms.
 const MOST_PACKETS: usize = 3_000;
 
-/// Sound of a turn. Times are milliseconds since it began; what was said before has negative ones.
+/// Audio of a turn. Times are milliseconds since its start; negative for audio before it.
 #[derive(Debug, Default)]
 pub struct TracedSound {
-    /// When the person's sound begins.
+    /// Start of the person's audio.
     pub heard_from_ms: i64,
-    /// What the recogniser was given, mono at 16 kHz.
+    /// Input of the recogniser, mono at 16 kHz.
     pub heard: Vec<i16>,
-    /// Packets of Opus of the answer that were sent, and when each is played.
+    /// Opus packets of the answer that were sent, with the time at which each is played.
     pub said: Vec<(i64, Bytes)>,
 }
 
@@ -46,7 +46,7 @@ impl TracedSound {
 }
 
 impl Entry {
-    /// Returns the milliseconds from the turn's beginning until this time.
+    /// Returns the milliseconds from the turn's start until this time.
     fn ms(&self, at: Instant) -> i64 {
         let since = at.saturating_duration_since(self.began).as_millis();
         i64::try_from(since).unwrap_or(i64::MAX)
@@ -54,7 +54,7 @@ impl Entry {
 }
 
 impl TurnTrace {
-    /// Counts what the recogniser is given, and keeps it if sound is kept.
+    /// Counts the recogniser's input, and stores it if audio is stored.
     pub fn heard_sound(&self, samples: &[i16]) {
         if let Some(writer) = &self.writer {
             writer.entry.hear(samples);
@@ -65,7 +65,8 @@ impl TurnTrace {
         }
     }
 
-    /// Counts a packet of the answer, of this length, that is played at this time, and keeps it if sound is kept.
+    /// Counts a packet of the answer, of this length, played at this time, and stores it if audio
+    /// is stored.
     pub fn said_packet(&self, opus: &Bytes, plays_at: Instant, lasts: Duration) {
         if let Some(writer) = &self.writer {
             writer.entry.say(lasts);
@@ -76,7 +77,7 @@ impl TurnTrace {
         }
     }
 
-    /// Returns what is kept of these words.
+    /// Returns the part of these words that is stored.
     pub(super) fn kept(&self, words: &str) -> Option<String> {
         let keeps = self.writer.as_ref().is_some_and(|writer| writer.keeps_words());
         (keeps && !words.is_empty()).then(|| words.chars().take(MOST_CHARS).collect())
@@ -89,12 +90,12 @@ impl TurnTrace {
 }
 
 impl Writer {
-    /// Returns how much is kept of the turn.
+    /// Returns what the history stores of the turn.
     pub(super) fn keep(&self) -> Keep {
         self.entry.keep.unwrap_or_else(|| self.journal.keep())
     }
 
-    /// Returns whether its words are kept, by the journal or beyond it.
+    /// Returns whether its words are stored, by the journal or the history.
     fn keeps_words(&self) -> bool {
         self.journal.keeps_words() || self.keep() != Keep::Off
     }

@@ -1,4 +1,4 @@
-//! A turn as it is known: its client, its times, its words, what became of it. Not for who writes it.
+//! Data of a traced turn: its client, its times, its words, its outcome. Not for writing them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use uuid::Uuid;
 
 use super::vocabulary::{ClientKind, Outcome, Stage, TraceEvent, TurnState};
 
-/// Time that a stage took, from the beginning of its turn.
+/// Duration of a stage. Times are relative to the start of its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// The stage.
     pub stage: Stage,
-    /// Which of several: the names of tools, whether a speculation was used.
+    /// Details that identify it: the names of tools, whether a speculation was used.
     pub detail: Option<String>,
-    /// When it began.
+    /// Start.
     pub start: Duration,
-    /// When it ended; `None` while it lasts.
+    /// End; `None` while the stage continues.
     pub end: Option<Duration>,
     /// Number of the speculation that it is part of, from 1; 0 for none.
     pub(super) speculation: u32,
 }
 
-/// A turn as it is known now.
+/// Current data of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedTurn {
     /// Id of the turn among all turns of all servers, and of its trace.
@@ -33,30 +33,31 @@ pub struct TracedTurn {
     pub kind: ClientKind,
     /// Id of its device or session.
     pub client: String,
-    /// Version of its device's firmware, if that is known.
+    /// Version of its device's firmware, if known.
     pub firmware: Option<Arc<str>>,
-    /// When it began.
+    /// Start of the turn.
     pub began: Timestamp,
-    /// What it is doing.
+    /// Current state.
     pub state: TurnState,
-    /// What became of it, once it has ended.
+    /// Outcome, once it has ended.
     pub outcome: Option<Outcome>,
-    /// What the person said.
+    /// Words of the person.
     pub heard: Option<String>,
-    /// What was answered.
+    /// Text of the answer.
     pub said: Option<String>,
-    /// The end of it that the person did not hear.
+    /// Unspoken remainder of the answer.
     pub cut_off: Option<String>,
-    /// Times of its stages, in the order in which they began.
+    /// Times of its stages, in the order of their starts.
     pub spans: Vec<Span>,
-    /// Its events, in order, and when they were.
+    /// Its events, in order, with their times.
     pub events: Vec<(TraceEvent, Duration)>,
-    /// What it has used.
+    /// Its usage.
     pub used: Used,
 }
 
 impl TracedTurn {
-    /// Returns how long the person has waited: from the end of their speech to the first packet.
+    /// Returns the time that the person has waited: from the end of their speech to the first
+    /// packet.
     pub fn wait(&self) -> Option<Duration> {
         let (_, first) = self.events.iter().find(|(event, _)| *event == TraceEvent::FirstPacket)?;
         let speech = self.spans.iter().find(|span| span.stage == Stage::Speech);

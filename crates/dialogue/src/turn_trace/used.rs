@@ -1,4 +1,4 @@
-//! What a turn uses, whether a limit lets it be answered, and which of its calls wait for a yes. Not for the sums of a day.
+//! Usage of a turn, the check of its limits, and its pending confirmations. Not for the daily sums.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,15 +33,15 @@ impl Entry {
 }
 
 impl TurnTrace {
-    /// Notes the role in which the turn is answered.
+    /// Records the role in which the turn is answered.
     pub fn answered_as(&self, role: Option<Arc<AssignedRole>>) {
         if let Some(writer) = &self.writer {
             writer.entry.facts().role = role;
         }
     }
 
-    /// Notes that the turn belongs to this client: a text client may answer in another session than the
-    /// one with which it connected.
+    /// Assigns the turn to this client: a text client may answer in another session than the one
+    /// that it connected with.
     pub fn of_client(&self, client: &str) {
         if let Some(writer) = &self.writer {
             client.clone_into(&mut writer.entry.facts().turn.client);
@@ -54,16 +54,16 @@ impl TurnTrace {
         ModelUsage::new(prompt, llm, move |usage| trace.count(&(*usage).into()))
     }
 
-    /// Counts a text that is given to the synthesiser.
+    /// Counts a text for the synthesiser.
     pub fn synthesises(&self, text: &str) {
         let said_chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         self.count(&Used { said_chars, ..Used::default() });
     }
 
-    /// Checks that no limit of the day is reached.
+    /// Checks that no daily limit is reached.
     ///
     /// # Errors
-    /// One is: the turn may use nothing more.
+    /// Returns the reached limit: the turn may use nothing more.
     pub fn within_limits(&self) -> Result<(), LimitReached> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let Some(meter) = writer.journal.meter() else { return Ok(()) };
@@ -76,7 +76,8 @@ impl TurnTrace {
         Err(reached)
     }
 
-    /// Adds a call of this turn to those that wait for the person's yes: its tool, source, arguments, and the question.
+    /// Adds a call of this turn to the pending confirmations: its tool, source, arguments, and the
+    /// question.
     pub fn waits(
         &self,
         tool: String,

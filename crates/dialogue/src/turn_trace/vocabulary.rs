@@ -1,31 +1,32 @@
-//! Words for what a turn does: its stages, events, states and outcomes, and the kinds of clients. Not for when it does it.
+//! Vocabulary of turn traces: stages, events, states and outcomes, and the kinds of clients. Not
+//! for the times.
 
 /// Stage of the work on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// The person speaks.
     Speech,
-    /// They are silent, and it is not certain yet that they have finished.
+    /// They are silent, but may not have finished.
     Silence,
     /// The recogniser finishes after that.
     Recognition,
-    /// An answer was begun before it was certain that they have finished.
+    /// A speculative answer is in progress.
     Speculation,
-    /// The turn waits for the one before it.
+    /// The turn waits for the previous one.
     Admission,
-    /// The prompt is made.
+    /// The prompt is built.
     Prompt,
-    /// The model has not said anything yet.
+    /// The model has not produced any output yet.
     ModelFirstWord,
-    /// The model goes on.
+    /// The model continues.
     Model,
-    /// Tools work.
+    /// Tools are running.
     Tool,
-    /// The synthesiser has not given any sound of a sentence yet.
+    /// The synthesiser has not produced any audio of a sentence yet.
     VoiceFirstSound,
-    /// It goes on with the sentence.
+    /// The synthesiser continues the sentence.
     Voice,
-    /// Sound is gathered, so that stalls of the synthesiser are not heard.
+    /// Audio is buffered, so that stalls of the synthesiser are not heard.
     Prebuffer,
     /// The device prepares to play.
     StartGuard,
@@ -55,14 +56,14 @@ impl Stage {
     }
 }
 
-/// What happened at one moment of a turn.
+/// Event at one point of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TraceEvent {
     /// The first packet of its speech was sent, or the first words of its text.
     FirstPacket,
-    /// Somebody speaks while it is played.
+    /// A person speaks during playback.
     Interrupted,
-    /// It goes on after that.
+    /// Playback resumes after that.
     Resumed,
     /// It was cut.
     Cut,
@@ -102,16 +103,16 @@ impl ClientKind {
     }
 }
 
-/// What a turn is doing.
+/// Current activity of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TurnState {
     /// The person speaks.
     Listening,
     /// They have no answer yet.
     Thinking,
-    /// The answer is played, or sent.
+    /// The answer is being played, or sent.
     Speaking,
-    /// Nothing more.
+    /// The turn has ended.
     Ended,
 }
 
@@ -127,7 +128,7 @@ impl TurnState {
     }
 }
 
-/// What became of a turn.
+/// Outcome of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It was answered.

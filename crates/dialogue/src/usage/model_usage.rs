@@ -1,5 +1,5 @@
-//! Counts what one response of the model uses, also where the provider tells nothing of it: then it is estimated. Not for
-//! what a turn or a day uses in all.
+//! Counts the usage of one response of the model, estimated if the provider does not report it. Not
+//! for the usage of a turn or a day.
 
 use std::io;
 
@@ -7,18 +7,19 @@ use hearken_ports::usage::nano;
 use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
 use serde::Serialize;
 
-/// Receiver of what one response has used.
+/// Receiver of the usage of one response.
 type Counter = Box<dyn Fn(&Usage) + Send + Sync>;
 
-/// What one response uses. It is counted when this is dropped, wherever the response ends.
+/// Usage of one response. It is counted on drop, wherever the response ends.
 pub struct ModelUsage {
     count: Counter,
     estimated: Usage,
-    /// Price of a million tokens, the higher one.
+    /// Price of a million tokens; the higher one of prompt and completion.
     price: f64,
-    /// What the provider told.
+    /// Usage reported by the provider.
     told: Option<Usage>,
-    /// True once the model has begun to answer: a request that waited for its turn until its client left was never sent.
+    /// True once the model has responded: a request that was queued until its client left was never
+    /// sent.
     answered: bool,
 }
 
@@ -30,7 +31,8 @@ struct Characters {
 }
 
 impl Characters {
-    /// Returns about how many tokens they are: one for each Chinese character, or four letters.
+    /// Returns the approximate number of tokens: one for each Chinese character, or for four
+    /// letters.
     fn tokens(&self) -> u64 {
         self.wide + self.narrow.div_ceil(4)
     }
@@ -54,7 +56,7 @@ impl io::Write for Characters {
     }
 }
 
-/// Returns about how many tokens a text has.
+/// Returns the approximate number of tokens of a text.
 fn tokens(text: &str) -> u64 {
     let mut characters = Characters::default();
     // Counting does not fail.
@@ -62,7 +64,7 @@ fn tokens(text: &str) -> u64 {
     characters.tokens()
 }
 
-/// Returns about how many tokens a value has as JSON, as it is sent.
+/// Returns the approximate number of tokens of a value as JSON, as it is sent.
 fn tokens_of_json(value: &impl Serialize) -> u64 {
     let mut characters = Characters::default();
     serde_json::to_writer(&mut characters, value).unwrap_or_default();
@@ -70,7 +72,7 @@ fn tokens_of_json(value: &impl Serialize) -> u64 {
 }
 
 impl ModelUsage {
-    /// Begins to count for a prompt that this model is asked; `count` gets the sum at the end.
+    /// Starts to count for this prompt to this model; `count` receives the sum at the end.
     pub fn new(
         prompt: &Prompt,
         llm: &dyn Llm,
@@ -89,14 +91,14 @@ impl ModelUsage {
         Self { count, estimated, price, told: None, answered: false }
     }
 
-    /// Reads a piece of the response. Returns the size of what it says, in bytes.
+    /// Reads a piece of the response. Returns the size of its content, in bytes.
     pub fn read(&mut self, delta: &Result<LlmDelta, ProviderError>) -> usize {
         self.answered |= delta.is_ok();
         let said = match delta {
             Ok(LlmDelta::Text(text)) => [text.as_str(), ""],
             Ok(LlmDelta::Call(call)) => [call.name.as_str(), call.arguments.as_str()],
             Ok(LlmDelta::Finished { usage, .. }) => {
-                // Some providers tell nothing as two zeros.
+                // Some providers report two zeros instead of nothing.
                 let tells = |usage: &Usage| usage.prompt_tokens > 0 || usage.completion_tokens > 0;
                 self.told = usage.filter(tells);
                 return 0;
@@ -112,7 +114,7 @@ impl ModelUsage {
 impl Drop for ModelUsage {
     #[allow(clippy::cast_precision_loss, reason = "no answer has 2^52 tokens")]
     fn drop(&mut self) {
-        // A request that failed or was given up before its first word costs nothing.
+        // A request that failed or was abandoned before its first word costs nothing.
         if !self.answered {
             return;
         }

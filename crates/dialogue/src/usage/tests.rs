@@ -1,4 +1,4 @@
-//! What is counted, and which limits are reached.
+//! Tests of usage counts and of their limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI8, Ordering};
@@ -47,7 +47,7 @@ fn each_limit_is_reached_by_its_own_sum_until_the_day_ends() {
     assert_eq!(reached("", None), Some(LimitOf::Total));
     day.store(2, Ordering::Relaxed);
     assert_eq!(reached("a", Some(&role(50))), None);
-    assert_eq!(reached("a", Some(&role(0))), Some(LimitOf::Role), "0 of a role is nothing at all");
+    assert_eq!(reached("a", Some(&role(0))), Some(LimitOf::Role), "0 of a role permits nothing");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn speech_costs_by_the_hour_and_by_the_character() {
 }
 
 #[test]
-fn what_is_not_stored_is_kept_and_counts_beside_what_other_instances_stored() {
+fn unsaved_usage_counts_in_addition_to_usage_stored_by_other_instances() {
     let (meter, _) = meter(UsageSettings { total_tokens: 30, ..UsageSettings::default() });
     meter.count("voice", "a", "", &tokens(10));
     let rows = meter.take_unsaved();
@@ -97,7 +97,7 @@ fn what_is_not_stored_is_kept_and_counts_beside_what_other_instances_stored() {
 }
 
 #[test]
-fn the_names_of_a_crowd_are_not_kept_but_what_it_uses_counts() {
+fn usage_of_excess_devices_counts_without_their_names() {
     let (meter, _) = meter(UsageSettings::default());
     let crowd = MAX_CLIENTS + 500;
     for number in 0..crowd {
@@ -110,7 +110,7 @@ fn the_names_of_a_crowd_are_not_kept_but_what_it_uses_counts() {
 }
 
 #[test]
-fn what_a_provider_does_not_tell_is_estimated_and_what_it_tells_wrongly_is_bounded() {
+fn unreported_usage_is_estimated_and_implausible_usage_is_bounded() {
     let llm = ScriptedLlm(Arc::default());
     let prompt = Prompt {
         messages: vec![ChatMessage::new(Role::User, "现在几点了 o'clock")],

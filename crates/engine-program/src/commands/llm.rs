@@ -1,5 +1,5 @@
-//! `hearken-engines llm`: the embedded language model on a loopback port. Starting and stopping; its
-//! arguments and its behaviour are in `hearken_engines::llm`.
+//! `hearken-engines llm`: the embedded language model on a loopback port. Starting and stopping;
+//! its arguments and its behaviour are in `hearken_engines::llm`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use hearken_engines::llm::request::RequestLimits;
 
 use crate::llama::{self, LlamaSettings};
 
-/// Longest wait for the model to stop.
+/// Maximum wait for the model to stop.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Serves until SIGTERM, Ctrl-C, or the parent's end. Fails if the address is in use, or the
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, models_root: &Path) -> anyhow::Result<()> {
             }
         }
     };
-    // The model first: that ends the answers which the HTTP server would wait for.
+    // The model first: that ends the answers that the HTTP server would wait for.
     if !engine.stop(PATIENCE).await {
         tracing::warn!("the language model did not stop in time");
     }

@@ -1,4 +1,4 @@
-//! One file per subcommand: arguments, calling one thing, printing. `models` stands in
+//! One file per subcommand: arguments, calling one thing, printing. `models` is in
 //! `hearken_engines`, because `hearken` has it, too.
 
 pub(crate) mod llm;

@@ -73,13 +73,13 @@ impl AnswerParser {
         (!text.is_empty()).then_some(Part::Text(text))
     }
 
-    /// Returns true once a stop text was found. Everything behind it is ignored.
+    /// Returns true once a stop text was found. Everything after it is ignored.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
     /// Returns the remaining parts after the model has ended. `cut_short` is true if the answer was
-    /// cut at its token limit.
+    /// truncated at its token limit.
     pub fn finish(mut self, cut_short: bool) -> Vec<Part> {
         if !self.bytes.is_empty() && !self.stopped {
             self.held.push_str(&String::from_utf8_lossy(&self.bytes));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_character_are_replaced_and_the_rest_kept() {
+    fn bytes_that_are_not_characters_are_replaced_and_the_rest_is_unchanged() {
         assert_eq!(
             text(&read(&request(&[], &[]), &[b"a\xff", b"b\xe5"], false)),
             "a\u{fffd}b\u{fffd}"
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_of_a_known_tool_stays_text() {
+    fn text_other_than_a_call_of_a_known_tool_is_unchanged() {
         let request = request(&["set_volume"], &[]);
         let other = r#"{"name": "reboot", "arguments": {}}"#;
         assert_eq!(text(&read(&request, &[other.as_bytes()], false)), other);
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_is_the_same_however_it_is_cut(
+        fn text_is_the_same_however_it_is_split(
             words in "\\PC{0,40}",
             cuts in prop::collection::vec(1usize..5, 0..60),
             stop in "[a-c。]{1,3}",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
     curl http://127.0.0.1:9401/v1/chat/completions \
     -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'")]
 pub struct Args {
-    /// Address to listen on; everybody who reaches it may use the model
+    /// Address to listen on; every client that reaches it may use the model
     #[arg(long, default_value = "127.0.0.1:9401")]
     pub listen: SocketAddr,
     /// Model: a name that `hearken models list` shows, or a GGUF file with ChatML format
@@ -21,22 +21,22 @@ pub struct Args {
     /// Folder with the fetched models
     #[arg(long, value_name = "DIR")]
     pub models: Option<PathBuf>,
-    /// Threads that generate the answer; more than there are free cores makes it many times slower
+    /// Threads that generate the answer; more than the free cores make it many times slower
     #[arg(long, default_value = "1")]
     pub threads: NonZeroU16,
     /// Threads that read the prompt
     #[arg(long, default_value = "1")]
     pub prompt_threads: NonZeroU16,
-    /// Longest conversation with its answer, in tokens
+    /// Maximum length of a conversation with its answer, in tokens
     #[arg(long, value_name = "TOKENS", default_value = "4096")]
     pub context: NonZeroU32,
     /// Maximum number of waiting requests; further ones are refused with status 429
     #[arg(long, value_name = "REQUESTS", default_value = "32")]
     pub queue: NonZeroU16,
-    /// Longest answer in tokens if a request names none
+    /// Maximum length of an answer in tokens if a request sets none
     #[arg(long, value_name = "TOKENS", default_value = "256")]
     pub max_tokens: NonZeroU32,
-    /// Folder in which tools that were read ahead are kept, so that a restart need not read them again
+    /// Folder for prefetched tools, so that a restart need not read them again
     #[arg(long, value_name = "DIR")]
     pub prompt_cache: Option<PathBuf>,
     /// Exit when standard input, a pipe held by the parent process, closes
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_or_context_of_nothing_is_refused() {
+    fn a_queue_or_context_of_zero_is_refused() {
         for wrong in ["--queue=0", "--context=0", "--threads=0", "--max-tokens=0"] {
             assert!(Cli::try_parse_from(["llm", wrong]).is_err(), "{wrong}");
         }

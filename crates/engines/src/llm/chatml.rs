@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::generation::{LlmError, Message, Role, Tool};
 
-/// Number of messages that are removed at a time. The beginning of the prompt, and with it the
-/// model's cache, then stays unchanged over several turns.
+/// Number of messages that are removed at a time, so that the beginning of the prompt, and with it
+/// the model's cache, remains unchanged over several turns.
 const BITE: usize = 8;
 
-/// Instruction behind the results of tools. Without it, small models repeat the results literally,
+/// Instruction after the results of tools. Without it, small models repeat the results literally,
 /// "true" for example.
 const TELL_EN: &str = "\nNow answer me in one short spoken sentence.";
 const TELL_ZH: &str = "\n请用一句话告诉用户结果。";
@@ -70,7 +70,7 @@ pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
 }
 
 /// Removes the oldest messages until `count` (the number of tokens of a rendered prompt) is at most
-/// `limit`. System messages and the last message always stay.
+/// `limit`. System messages and the last message are never removed.
 pub fn fit(
     messages: &[Message],
     tools: &[Tool],
@@ -129,7 +129,7 @@ fn assistant_text(message: &Message) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        // Written as the model writes it. The model's cache then still matches.
+        // Written as the model writes it, so that the model's cache still matches.
         let name = json!(call.name);
         let arguments = serde_json::from_str(&call.arguments);
         let arguments = arguments.map_or_else(|_| call.arguments.clone(), |value| spaced(&value));
@@ -144,9 +144,9 @@ fn tool_response(content: &str) -> String {
 }
 
 /// Renders the section that describes the tools. The wording is the model's chat template:
-/// <https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct>. The template puts it behind the system
-/// message. Here it comes first: it is the longest part and changes least, which keeps it in the
-/// cache whatever the system message is.
+/// <https://huggingface.co/Qwen/Qwen2.5-0.5B-Instruct>. The template puts it after the system
+/// message. Here it is first: it is the longest part and changes least, so it remains in the cache
+/// with any system message.
 fn tools_section(tools: &[Tool]) -> String {
     let mut text = String::from(
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou \

@@ -137,8 +137,7 @@ impl Engine {
         let ended = state.wait_for(|state| matches!(state, EngineState::Ended(_)));
         let ended = tokio::time::timeout(patience, ended).await.is_ok();
         if ended && let Some(thread) = self.thread.take() {
-            // Setting the state was the last thing that the thread did; a panic was reported
-            // already.
+            // Setting the state was the last action of the thread; a panic was already reported.
             thread.join().ok();
         }
         ended
@@ -283,7 +282,7 @@ fn crashed() -> LlmError {
     LlmError::Engine("its thread panicked".into())
 }
 
-/// Guard that sets the ended state when the thread ends, for whatever reason.
+/// Guard that sets the ended state when the thread ends, for any reason.
 struct Ending<'a> {
     shared: &'a Shared,
     cause: Option<LlmError>,

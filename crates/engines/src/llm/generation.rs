@@ -7,8 +7,9 @@ use serde_json::Value;
 
 /// Language model that continues one conversation at a time.
 pub trait Generator {
-    /// Generates the answer to a conversation. Calls `emit` with every piece as soon as it is made.
-    /// If `emit` returns `Break`, the model stops at once and finishes with [`FinishReason::Cut`].
+    /// Generates the answer to a conversation. Calls `emit` with every piece as soon as it is
+    /// produced. If `emit` returns `Break`, the model stops at once and finishes with
+    /// [`FinishReason::Cut`].
     fn generate(&mut self, request: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError>;
 }
 
@@ -31,7 +32,7 @@ pub struct Finish {
     pub reason: FinishReason,
     /// Tokens in the prompt.
     pub prompt_tokens: u32,
-    /// Prompt tokens that were taken from the cache and not read again.
+    /// Prompt tokens that were taken from the cache.
     pub cached_tokens: u32,
     /// Tokens in the answer.
     pub completion_tokens: u32,
@@ -59,7 +60,7 @@ pub struct Generation {
     pub tool_choice: ToolChoice,
     /// Sampling parameters.
     pub sampling: Sampling,
-    /// Longest answer, in tokens.
+    /// Maximum length of the answer, in tokens.
     pub max_tokens: u32,
     /// Stop texts: the answer ends before any of these texts.
     pub stop: Vec<String>,
@@ -81,7 +82,7 @@ pub struct Message {
 /// Role of the speaker of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Instructions on how to behave.
+    /// Instructions for the model.
     System,
     /// The user.
     User,

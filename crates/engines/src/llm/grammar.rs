@@ -1,7 +1,7 @@
-//! Grammar, in llama.cpp's GBNF, of what a model with tools may write: either plain text, or one
+//! Grammar, in llama.cpp's GBNF, of the output of a model with tools: either plain text, or one
 //! valid tool call. Pure text to pure text; [`super::answer`] parses the model's output.
 //!
-//! Never fails: a schema, or a part of one, that is not understood allows any JSON in its place.
+//! Never fails: for a schema, or a part of one, that it does not support, it allows any JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ boolean ::= "true" | "false"
 "#;
 
 /// Builds the grammar for the answer to `request`. Directly after a tool's result only text is
-/// allowed, unless a call is required: small models otherwise keep calling tools, the same one or
+/// allowed, unless a call is required: small models otherwise call tools endlessly, the same one or
 /// another.
 pub fn for_request(request: &Generation) -> Option<String> {
     let returned = request.messages.last().is_some_and(|message| message.role == Role::Tool);
@@ -69,11 +69,11 @@ pub fn for_tools(tools: &[Tool], choice: &ToolChoice) -> Option<String> {
     };
     let mut out = format!("root ::= {root}\n");
     if root.starts_with("text") {
-        // Text begins with none of the characters that begin a call. One character then decides.
+        // Text starts with none of the characters that start a call, so that one character decides.
         out.push_str("text ::= [^<{`\\n ] [^<{`]*\n");
     }
     if root.ends_with("call") {
-        // Small models often leave the tags out or write a fenced block instead.
+        // Small models often omit the tags or write a fenced block instead.
         out.push_str("call ::= \"<tool_call>\\n\" json \"\\n</tool_call>\" | json | ");
         out.push_str("\"```json\\n\" json \"\\n```\"\n");
         writeln!(out, "json ::= {}", calls.join(" | ")).expect("writing to a string cannot fail");
@@ -176,8 +176,8 @@ impl Grammar {
     }
 }
 
-/// Builds an expression for the required pairs, then any of the optional ones, with commas where
-/// they belong.
+/// Builds an expression for the required pairs, then any of the optional ones, with the right
+/// commas.
 fn members(must: &[String], may: &[String]) -> String {
     let rest = |pairs: &[String]| -> String {
         pairs.iter().map(|pair| format!(r#" (ws "," ws {pair})?"#)).collect()
@@ -199,7 +199,7 @@ fn required_names(schema: &Value) -> BTreeSet<&str> {
 }
 
 /// Builds one expression for sorted, distinct spellings of integers. Shared prefixes are factored
-/// out, to keep the number of open alternatives small.
+/// out, to limit the number of open alternatives.
 fn spellings(sorted: &[&str]) -> String {
     let ends_here = sorted.first().is_some_and(|spelling| spelling.is_empty());
     let mut rest = if ends_here { &sorted[1..] } else { sorted };

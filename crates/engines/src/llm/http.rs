@@ -16,7 +16,8 @@ use super::engine::{EngineQueue, EngineState, Event};
 use super::reply::{Envelope, Failure};
 use super::request::{self, RequestLimits};
 
-/// Longest body, in bytes: a long conversation with many tools takes a few hundred kilobytes.
+/// Maximum size of a body, in bytes: a long conversation with many tools takes a few hundred
+/// kilobytes.
 const BODY_LIMIT_BYTES: usize = 1 << 20;
 /// Time that running answers may take after the server receives the stop signal, in seconds.
 const SHUTDOWN_TIMEOUT_S: u64 = 1;
@@ -57,7 +58,7 @@ pub fn server(
             .default_service(web::to(not_found))
     })
     .workers(1)
-    // Sends each word at once.
+    // Sends each word immediately.
     .tcp_nodelay(true)
     // Without this, the answer for a client that closed its side would still be generated to the
     // end.
@@ -153,7 +154,7 @@ async fn model_named(state: web::Data<ServiceState>, name: web::Path<String>) ->
     if *name == state.model {
         HttpResponse::Ok().json(model_json(&state.model))
     } else {
-        refuse(&Failure::not_found("there is no such model: GET /v1/models lists what there is"))
+        refuse(&Failure::not_found("there is no such model: GET /v1/models lists the models"))
     }
 }
 
@@ -174,7 +175,7 @@ async fn health(state: web::Data<ServiceState>) -> HttpResponse {
 }
 
 async fn wrong_method() -> HttpResponse {
-    refuse(&Failure::wrong_method("this path does not know that method"))
+    refuse(&Failure::wrong_method("this path does not support that method"))
 }
 
 async fn not_found() -> HttpResponse {

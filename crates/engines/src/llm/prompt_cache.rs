@@ -1,10 +1,10 @@
-//! Prompts that a model has read, kept in files, so that after a restart it need not read them
-//! again. A prompt is a folder's file with the state of the model, and one that names its tokens.
-//! Not for what a state consists of, nor for deciding which prompts are worth it.
+//! Prompts that a model has read, stored in files, so that it need not read them again after a
+//! restart. Each prompt has two files in a folder: the state of the model, and a description with
+//! the tokens. Not for the content of a state, nor for deciding which prompts are worth storing.
 //!
-//! - A state is read only if its length and hash are those that were written, by the same model. One
-//!   on which the process ends is not tried again.
-//! - The folder has a limit in files and bytes; what was used last stays.
+//! - A state is read only if its length and hash are the recorded ones, and the same model wrote
+//!   it. A state during whose loading the process ended is not tried again.
+//! - The folder is limited in files and bytes; the least recently used prompts are removed.
 
 use std::fs::{self, File, FileTimes};
 use std::io::{self, Write as _};
@@ -15,19 +15,19 @@ use hearken_base::private_files;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Most prompts that are kept.
+/// Maximum number of stored prompts.
 const MOST_PROMPTS: usize = 16;
-/// Largest size of all states together, in bytes.
+/// Maximum size of all states together, in bytes.
 const MOST_BYTES: u64 = 512 << 20;
-/// Ends of the names: the state, its description, and either of them while it is written.
+/// File extensions: the state, its description, and either of them while it is written.
 const STATE: &str = "state";
 const DESCRIPTION: &str = "json";
 const DRAFT: &str = "draft";
 
-/// Description of a kept prompt.
+/// Description of a stored prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Description {
-    /// What made the state: it is of no use to anything else.
+    /// Identity of the model that produced the state, which no other model can use.
     model: String,
     tokens: Vec<i32>,
     bytes: u64,
@@ -41,7 +41,7 @@ struct Entry {
     used: SystemTime,
 }
 
-/// Kept prompts of one folder.
+/// Stored prompts of one folder.
 #[derive(Debug)]
 pub struct PromptCache {
     folder: PathBuf,
@@ -50,8 +50,8 @@ pub struct PromptCache {
 }
 
 impl PromptCache {
-    /// Opens the folder, which is created for its owner only. `model` names the model and whatever
-    /// else a state depends on. Removes what is left of writes that did not end.
+    /// Opens the folder, which is created for its owner only. `model` names the model and
+    /// everything else that a state depends on. Removes the remains of incomplete writes.
     ///
     /// # Errors
     /// The folder cannot be created or read.
@@ -73,8 +73,8 @@ impl PromptCache {
         Ok(Self { folder: folder.to_owned(), model: model.to_owned(), entries })
     }
 
-    /// Returns the number of tokens at the beginning of this prompt that a kept one has, too, and
-    /// its name: of the one that has most of them.
+    /// Returns the length of the longest prefix, in tokens, that a stored prompt shares with this
+    /// one, and the name of that prompt.
     pub fn longest(&self, prompt: &[i32]) -> Option<(usize, String)> {
         let ours = self.entries.iter().filter(|entry| entry.description.model == self.model);
         let common = ours.map(|entry| (common(&entry.description.tokens, prompt), &entry.name));
@@ -82,8 +82,8 @@ impl PromptCache {
         (most > 0).then(|| (most, name.clone()))
     }
 
-    /// Returns the file with the state of this name, and its tokens, if it is as it was written.
-    /// [`PromptCache::loaded`] or [`PromptCache::remove`] must follow: where neither does, because the
+    /// Returns the file with the state of this name, and its tokens, if it is unchanged.
+    /// [`PromptCache::loaded`] or [`PromptCache::remove`] must follow. If neither does, because the
     /// process has ended, the next start removes the prompt.
     ///
     /// # Errors
@@ -102,25 +102,25 @@ impl PromptCache {
         Ok((file, entry.description.tokens.clone()))
     }
 
-    /// Notes that the state of this name was read, and is good.
+    /// Records that the state of this name was read successfully.
     ///
     /// # Errors
-    /// Its description cannot be written; after the next start, the prompt is not there.
+    /// Its description cannot be written; after the next start, the prompt is missing.
     pub fn loaded(&mut self, name: &str) -> io::Result<()> {
         let now = SystemTime::now();
         self.entries.iter_mut().filter(|entry| entry.name == name).for_each(|e| e.used = now);
         let description = self.file(name, DESCRIPTION);
         fs::rename(self.file(name, DRAFT), &description)?;
-        // The next start knows by this time what was used last.
+        // The next start derives the order of use from this time.
         let times = FileTimes::new().set_modified(now);
         File::options().write(true).open(description)?.set_times(times)
     }
 
-    /// Keeps a prompt, whose state `save` writes to the file that it is given. Does nothing if it is
-    /// there. Returns true if it was kept.
+    /// Stores a prompt; `save` writes its state to the given file. Does nothing if the prompt is
+    /// already stored. Returns true if it was stored.
     ///
     /// # Errors
-    /// It cannot be written; then nothing of it is left.
+    /// It cannot be written; then no part of it remains.
     pub fn keep(
         &mut self,
         tokens: &[i32],
@@ -148,7 +148,7 @@ impl PromptCache {
         save: impl FnOnce(&Path) -> io::Result<()>,
     ) -> io::Result<Entry> {
         remove(draft);
-        // For its owner only, whoever writes it.
+        // Readable by its owner only, regardless of the writer's defaults.
         private_files::create_new(draft)?;
         save(draft)?;
         let (bytes, sha256) = measured(draft)?;
@@ -167,7 +167,7 @@ impl PromptCache {
         [DESCRIPTION, DRAFT, STATE].iter().for_each(|end| remove(&self.file(name, end)));
     }
 
-    /// Removes what was not used for longest, until the rest is within the limits.
+    /// Removes the least recently used prompts, until the rest is within the limits.
     fn drop_surplus(&mut self) {
         loop {
             let bytes: u64 = self.entries.iter().map(|entry| entry.description.bytes).sum();
@@ -185,12 +185,12 @@ impl PromptCache {
     }
 }
 
-/// Returns the number of tokens that both begin with.
+/// Returns the length of the common prefix.
 pub fn common<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Returns a name that only this prompt of this model has.
+/// Returns a name that is unique to this prompt of this model.
 fn name(model: &str, tokens: &[i32]) -> String {
     let mut hash = Sha256::new();
     hash.update(model);
@@ -221,7 +221,7 @@ fn read(file: &Path) -> io::Result<Entry> {
 fn remove(file: &Path) {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(%error, file = %file.display(), "cannot remove a kept prompt");
+            tracing::warn!(%error, file = %file.display(), "cannot remove a stored prompt");
         }
         _ => {}
     }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(cache.longest(&[1, 2, 3]), None);
         assert!(keep(&mut cache, &[1, 2, 3, 4], b"four"));
         assert!(keep(&mut cache, &[1, 2, 9], b"nine"));
-        assert!(!keep(&mut cache, &[1, 2, 9], b"again"), "it is there already");
+        assert!(!keep(&mut cache, &[1, 2, 9], b"again"), "it is already stored");
         for file in fs::read_dir(folder.path()).unwrap() {
             let mode = file.unwrap().metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "for its owner only");
@@ -263,13 +263,13 @@ mod tests {
         let (file, tokens) = cache.state(&name).unwrap();
         assert_eq!((fs::read(file).unwrap(), tokens), (b"four".to_vec(), vec![1, 2, 3, 4]));
         cache.loaded(&name).unwrap();
-        assert_eq!(cache.longest(&[5, 1, 2]), None, "only a beginning counts");
+        assert_eq!(cache.longest(&[5, 1, 2]), None, "only a prefix counts");
         let other = PromptCache::open(folder.path(), "another").unwrap();
-        assert_eq!(other.longest(&[1, 2, 3]), None, "of another model");
+        assert_eq!(other.longest(&[1, 2, 3]), None, "the prompt of another model");
     }
 
     #[test]
-    fn what_was_changed_is_not_used() {
+    fn changed_files_are_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let mut cache = PromptCache::open(folder.path(), "m").unwrap();
         for wrong in [&b"five"[..], b"", b"fourfour"] {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_the_process_is_not_read_again() {
+    fn a_state_that_ended_the_process_is_not_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let mut cache = PromptCache::open(folder.path(), "m").unwrap();
         keep(&mut cache, &[1, 2], b"state");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_did_not_end_leaves_nothing() {
+    fn an_incomplete_write_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let mut cache = PromptCache::open(folder.path(), "m").unwrap();
         let failed = cache.keep(&[1], |file| {
@@ -312,11 +312,11 @@ mod tests {
         keep(&mut cache, &[1], b"one");
         let cache = PromptCache::open(folder.path(), "m").unwrap();
         assert_eq!(cache.longest(&[1]).map(|(common, _)| common), Some(1));
-        assert_eq!(names(folder.path()).len(), 3, "the prompt, and what is not ours");
+        assert_eq!(names(folder.path()).len(), 3, "the prompt, and a foreign file");
     }
 
     #[test]
-    fn what_was_used_last_stays() {
+    fn the_least_recently_used_prompts_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut cache = PromptCache::open(folder.path(), "m").unwrap();
         let prompt = |n: usize| [i32::try_from(n).unwrap(), 0];

@@ -180,7 +180,7 @@ impl Failure {
         } })
     }
 
-    /// Renders the error as an event of a stream that has already begun.
+    /// Renders the error as an event of a stream that has already started.
     pub fn event(&self) -> Bytes {
         event(&self.json())
     }

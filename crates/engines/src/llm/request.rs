@@ -9,9 +9,10 @@ use super::generation::{Generation, Message, Role, Sampling, Tool, ToolCall, Too
 /// Limits, and defaults of missing fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Answer length, in tokens, if the request names none: a minute of speech.
+    /// Maximum length of an answer, in tokens, if the request sets none: a minute of speech.
     pub default_max_tokens: u32,
-    /// Longest answer that may be requested, in tokens; larger values are reduced to this.
+    /// Maximum length of an answer that may be requested, in tokens; larger values are reduced to
+    /// this.
     pub most_max_tokens: u32,
 }
 
@@ -155,7 +156,7 @@ fn sampling(fields: &Fields<'_>) -> Result<Sampling, BadRequest> {
         top_p: fields.number("top_p", 0.0, 1.0)?.unwrap_or(usual.top_p).max(f32::EPSILON),
         frequency_penalty: fields.number("frequency_penalty", -2.0, 2.0)?.unwrap_or(0.0),
         presence_penalty: fields.number("presence_penalty", -2.0, 2.0)?.unwrap_or(0.0),
-        // Both halves are used: two ordinary seeds then never become equal.
+        // Both halves are used, so that two ordinary seeds never become equal.
         seed: seed.map(|seed| (seed as u32) ^ ((seed >> 32) as u32)),
     })
 }

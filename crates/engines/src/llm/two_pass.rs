@@ -1,6 +1,6 @@
 //! Answers to requests with tools, in several passes. The first pass, with the tools in the prompt,
 //! chooses a tool, if any. The next one writes the call, or an answer from a prompt without tools,
-//! because small models talk worse with tools in the prompt. Knows no particular model.
+//! because small models answer worse with tools in the prompt. Independent of any particular model.
 
 use std::ops::ControlFlow;
 
@@ -13,12 +13,12 @@ use super::generation::{
     Tool, ToolChoice,
 };
 
-/// Pseudo tool that stands for talking, offered first: a small model that needs no tool mostly
-/// calls the first one.
+/// Pseudo tool for answering in words, offered first: a small model that needs no tool mostly calls
+/// the first one.
 const TALK: &str = "talk";
 const TALK_IS_FOR: &str = "Talk with the user: answer questions from general knowledge, tell \
     stories and jokes, greet, comfort, sing. 聊天、回答问题、讲故事。";
-/// Maximum number of tokens within which a tool's name is written.
+/// Maximum number of tokens for a tool's name.
 const LONGEST_CHOICE: u32 = 64;
 
 /// Model wrapper that runs the model as many times as a request with tools needs.
@@ -62,7 +62,8 @@ impl<G: Generator> TwoPass<G> {
             let cut = emit(Piece::Bytes(&as_said(written, request))).is_break();
             return Ok(if cut { Finish { reason: FinishReason::Cut, ..called } } else { called });
         }
-        // A second prompt without tools gives the words: with tools in it, a small model talks worse. Decision 0032.
+        // A second prompt without tools gives the words: with tools in it, a small model answers
+        // worse. Decision 0032.
         self.0.generate(&in_words(request), emit)
     }
 
@@ -82,7 +83,7 @@ impl<G: Generator> TwoPass<G> {
 }
 
 /// Returns the request for an answer in words. Removes earlier calls, to prevent their imitation;
-/// their results are in the words that followed. Keeps everything from the last question on.
+/// their results are in the words that followed. Retains everything from the last question on.
 fn in_words(request: &Generation) -> Generation {
     let asked = request.messages.iter().rposition(|m| m.role == Role::User).unwrap_or_default();
     let said = |(index, message): (usize, &Message)| {
@@ -108,7 +109,7 @@ fn choosing(request: &Generation) -> Generation {
     }
     let messages = lately(&request.messages);
     Generation {
-        // Without messages to choose by, the prompt is only read ahead.
+        // Without messages to choose by, this only prefetches the prompt.
         max_tokens: if messages.is_empty() { 1 } else { LONGEST_CHOICE },
         messages,
         tools,
@@ -146,7 +147,7 @@ impl Choice {
         if self.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// Returns true while the output holds neither words nor the name of a tool.
+    /// Returns true while the output contains neither words nor the name of a tool.
     fn is_open(&self) -> bool {
         let text = String::from_utf8_lossy(&self.0);
         let text = text.trim_start();
@@ -162,8 +163,8 @@ impl Choice {
     }
 }
 
-/// Removes from a call the optional texts that nobody has said: asked for the time, a small model
-/// invents a place. Returns an incomplete call unchanged.
+/// Removes from a call the optional texts that the user did not say: asked for the time, a small
+/// model invents a place. Returns an incomplete call unchanged.
 fn as_said(written: Vec<u8>, request: &Generation) -> Vec<u8> {
     let mut answer = AnswerParser::new(&Generation { stop: Vec::new(), ..request.clone() });
     answer.push(&written);
@@ -191,7 +192,7 @@ fn may_be_left_out(tool: &Tool, key: &str) -> bool {
     !listed && !required.is_some_and(|names| names.iter().any(|name| name == key))
 }
 
-/// Returns true if a text contains a word that was spoken, or may be such a word in another script.
+/// Returns true if a text contains a spoken word, or may be such a word in another script.
 fn is_from(text: &str, spoken: &str) -> bool {
     let text = text.to_lowercase();
     let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

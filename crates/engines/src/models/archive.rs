@@ -1,5 +1,5 @@
 //! Extraction of members from package archives: zip files (pip) and gzipped tar files (npm). Not
-//! here: downloading the archives and checking their hashes.
+//! for downloading the archives or checking their hashes.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
-# Turns the published CAM++ (speech_campplus_sv_zh_en_16k-common_advanced) from a PyTorch checkpoint into an ONNX graph.
-# The graph is built here from the weights, without torch; running it twice gives the same bytes.
+# Converts the published CAM++ (speech_campplus_sv_zh_en_16k-common_advanced) from a PyTorch
+# checkpoint into an ONNX graph. The graph is built here from the weights, without torch; running it
+# twice gives the same bytes.
 """Usage: cam_plus_plus.py SOURCE_FOLDER OUTPUT_FOLDER
 
 SOURCE_FOLDER holds cam-plus-plus.pt; OUTPUT_FOLDER gets model.onnx: from `features` (one, frames, 80 bands, the mean of
@@ -21,12 +22,12 @@ DIMENSIONS = 192
 SEGMENT = 100  # frames over which the context of a layer is averaged, at half the rate of the features
 OPSET = 17
 EPSILON = 1e-5  # of batch normalisation, as trained
-# Layers of each dense block, and the dilation of their convolutions.
+# Number of layers of each dense block, and the dilation of their convolutions.
 BLOCKS = [(12, 1), (24, 2), (16, 2)]
 
 
 class Checkpoint(pickle.Unpickler):
-    """Reads the tensors of a PyTorch checkpoint; anything that is no tensor is refused."""
+    """Reads the tensors of a PyTorch checkpoint; anything else is refused."""
 
     STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
@@ -96,7 +97,7 @@ class Graph:
         return self.relu(self.op("Add", [self.op("Mul", [x, factor]), addend]))
 
     def convolved(self, x: str, path: str, normal: str | None = None, **attributes) -> str:
-        """Convolution, with the batch normalisation behind it folded into its weights."""
+        """Convolution, with the batch normalisation after it folded into its weights."""
         weight, bias = self.weights[f"{path}.weight"], self.weights.get(f"{path}.bias")
         if normal:
             assert bias is None, f"{path} has a bias and a normalisation"
@@ -104,7 +105,7 @@ class Graph:
             weight = weight * factor.reshape(-1, *[1] * (weight.ndim - 1))
         inputs = [x, self.constant(weight)] + ([] if bias is None else [self.constant(bias)])
         axes = weight.ndim - 2
-        # Not every runtime knows the defaults for two axes.
+        # Not every runtime has the defaults for two axes.
         plain = {"strides": [1] * axes, "dilations": [1] * axes, "pads": [0] * axes * 2}
         return self.op("Conv", inputs, **(plain | attributes))
 

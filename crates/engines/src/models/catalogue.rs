@@ -1,4 +1,4 @@
-//! The model catalogue: format of the data file, validation, and queries. Not here: fetching and
+//! The model catalogue: format of the data file, validation, and queries. Not for fetching, nor for
 //! the state of the model folder.
 
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ const BUILT_IN: &str = include_str!("catalogue.toml");
 /// Minimum similarity (0 to 1, Jaro-Winkler) of a known name to be suggested as a correction.
 const NEAR: f64 = 0.8;
 
-/// Catalogue of all models that Hearken knows.
+/// Catalogue of all models that Hearken supports.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
@@ -44,7 +44,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Returns the word that the catalogue uses.
+    /// Returns the word for it in the catalogue.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Asr => "asr",
@@ -96,7 +96,7 @@ pub struct Model {
 pub struct ModelFile {
     /// Name inside the model's folder.
     pub path: String,
-    /// Length in bytes; absent if nobody has published it.
+    /// Length in bytes; absent if it was not published.
     pub bytes: Option<u64>,
     /// Sha256 in lower-case hex.
     pub sha256: String,
@@ -178,7 +178,7 @@ impl Catalogue {
     /// Finds a model.
     ///
     /// # Errors
-    /// [`ModelError::Unknown`], with the nearest name where there is one.
+    /// [`ModelError::Unknown`], with the nearest name if there is one.
     pub fn model(&self, name: &str) -> Result<&Model, ModelError> {
         self.models.iter().find(|model| model.name == name).ok_or_else(|| {
             let nearest = self
@@ -292,7 +292,8 @@ fn check_plain(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-// Nothing is taken without a hash: a changed file is then a failure, not an intrusion. Decision 0052.
+// Nothing is accepted without a hash: a changed file is then a failure, not an intrusion. Decision
+// 0052.
 fn check_sha256(text: &str) -> Result<(), String> {
     let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     if text.len() == 64 && text.chars().all(hex) {
@@ -306,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_catalogue_holds_together() {
+    fn the_built_in_catalogue_is_consistent() {
         let catalogue = Catalogue::built_in().unwrap();
         let defaults: Vec<_> =
             catalogue.select(&[]).unwrap().iter().map(|m| m.name.as_str()).collect();

@@ -1,5 +1,5 @@
-//! `hearken models`: shows the catalogue, fetches models, checks their files. Only the terminal
-//! output; the work is beside this file.
+//! `hearken models`: lists the catalogue, fetches models, checks their files. Only the terminal
+//! output; the work is in the other files of this folder.
 #![allow(clippy::print_stdout, reason = "what a command answers goes to standard output")]
 
 use std::io::{IsTerminal, Write};
@@ -146,7 +146,7 @@ async fn verify(catalogue: &Catalogue, root: &Path, names: &[String]) -> anyhow:
         );
     }
     if chosen.is_empty() {
-        println!("no model is here yet; `hearken models fetch` fetches the default ones");
+        println!("no models are present yet; `hearken models fetch` fetches the default ones");
     } else {
         println!("{} models are complete and unchanged", chosen.len());
     }
@@ -183,7 +183,7 @@ impl Display {
             Event::Waiting => {
                 self.say("another process is fetching into this folder; waiting for it")
             }
-            Event::Ready { model } => self.say(&format!("{model}: here already")),
+            Event::Ready { model } => self.say(&format!("{model}: already present")),
             Event::Note { model, text } => self.say(&format!("{model}: {text}")),
             Event::Fetched { model, bytes, took } => {
                 self.say(&format!(

@@ -1,5 +1,5 @@
-//! Errors on the way from a name in the catalogue to a finished model folder. Not here: the steps
-//! themselves. Every error names its model and says what to do.
+//! Errors on the way from a name in the catalogue to a finished model folder. Not for the steps
+//! themselves. Every error names its model and a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub enum ModelError {
     },
     /// A file's hash differs from the catalogue; the file has been deleted.
     #[error(
-        "{what} has sha256 {actual}, expected {expected}; it was deleted, fetch again to download it anew"
+        "{what} has sha256 {actual}, expected {expected}; it was deleted, fetch again to download it"
     )]
     Corrupt {
         /// Name of the file or package archive.

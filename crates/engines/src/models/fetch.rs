@@ -1,6 +1,6 @@
 //! Fetches models from the catalogue to their folders. Only one process fetches at a time; each
-//! model is stored completely or not at all; downloads are kept until their model is finished. Not
-//! here: downloading and converting; display of progress.
+//! model is stored completely or not at all; downloads are retained until their model is finished.
+//! Not for downloading and converting, nor for the display of progress.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::error::ModelError;
 use super::hub::Hub;
 use super::{hash, package, prepare, verification_cache};
 
-/// Interval between attempts to take a lock that is held.
+/// Interval between attempts to take a lock.
 const LOCK_EVERY: Duration = Duration::from_millis(500);
 
 /// Event during a fetch, for display.
@@ -63,8 +63,8 @@ pub type OnEvent<'a> = &'a (dyn Fn(Event<'_>) + Send + Sync);
 /// For a model that is already complete, only the lengths of its files are checked.
 ///
 /// # Errors
-/// [`ModelError`] for the first model that cannot be finished; its downloads are kept for the next
-/// run.
+/// [`ModelError`] for the first model that cannot be finished; its downloads are retained for the
+/// next run.
 pub async fn fetch(root: &Path, names: &[String], on_event: OnEvent<'_>) -> Result<(), ModelError> {
     fetch_from(&Catalogue::built_in()?, root, names, on_event).await
 }
@@ -235,8 +235,8 @@ fn keep(from: &Path, to: &Path) -> Result<(), ModelError> {
     std::fs::rename(from, to).map_err(ModelError::at(to))
 }
 
-/// Moves a finished folder to its place. An older one is moved to `aside` first. A reader finds one
-/// or the other.
+/// Moves a finished folder to its place. An older one is moved to `aside` first. A reader finds
+/// either of them.
 fn replace(finished: &Path, folder: &Path, aside: &Path) -> Result<(), ModelError> {
     if folder.exists() {
         prepare::remove_folder(aside)?;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     /// Creates a catalogue of one model `m` with the file `a`, from a hub and optionally from a
-    /// package that holds `packaged`.
+    /// package that contains `packaged`.
     fn catalogue(hub: &str, content: &[u8], package: Option<&Path>) -> Catalogue {
         let (entry, parts) = match package {
             None => (String::new(), ""),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_is_fetched_once_then_ready_and_a_changed_file_is_found_and_mended() {
+    async fn a_model_is_fetched_once_and_a_changed_file_is_detected_and_replaced() {
         let heads = std::sync::Arc::default();
         let base = serve(b"hello world", std::sync::Arc::clone(&heads)).await;
         let catalogue = catalogue(&base, b"hello world", None);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_someone_copied_are_taken_without_a_download() {
+    async fn copied_files_are_accepted_without_a_download() {
         let catalogue = catalogue("http://127.0.0.1:1", b"hello world", None);
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("m")).unwrap();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unreachable_hub_falls_through_to_a_finished_archive() {
+    async fn an_unreachable_hub_is_replaced_by_a_finished_archive() {
         let folder = tempfile::tempdir().unwrap();
         let archive = wheel(folder.path(), "p-1.whl", "p/one", b"ab");
         let catalogue = catalogue("http://127.0.0.1:1", b"abab", Some(&archive));

@@ -1,5 +1,4 @@
-//! Sha256 of files, in lower-case hex, computed off the async threads. Not here: the expected
-//! hashes.
+//! Sha256 of files, in lower-case hex, computed off the async threads. Not for the expected hashes.
 
 use std::fmt::Write as _;
 use std::fs::File;

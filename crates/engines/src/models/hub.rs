@@ -1,4 +1,4 @@
-//! Downloads of files from a model hub over HTTP, resuming earlier ones. Not here: fallback when
+//! Downloads of files from a model hub over HTTP, resuming earlier ones. Not for the fallback when
 //! the hub fails.
 
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::error::ModelError;
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// Longest time without data before a download is aborted; the next run resumes it.
+/// Maximum time without data before a download is aborted; the next run resumes it.
 const STALL_DEADLINE: Duration = Duration::from_secs(30);
 const TOTAL_DEADLINE: Duration = Duration::from_secs(6 * 3600);
 
@@ -45,7 +45,7 @@ impl Hub {
     /// Downloads `url` to `part`, continuing at its current end. Calls `on_bytes` with the length
     /// so far.
     ///
-    /// After one failure to connect, all URLs of the same host fail at once.
+    /// After one failure to connect, all URLs of the same host fail immediately.
     pub(super) async fn download(
         &mut self,
         url: &str,
@@ -192,7 +192,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_is_resumed_where_it_ends() {
+    async fn a_partial_download_is_resumed_at_its_end() {
         let heads = Arc::default();
         let base = serve(b"hello world", Arc::clone(&heads)).await;
         let folder = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_without_the_range_starts_the_file_anew() {
+    async fn an_answer_without_the_range_restarts_the_file() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/a", listener.local_addr().unwrap());
         tokio::spawn(async move {

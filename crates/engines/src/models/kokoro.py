@@ -1,5 +1,6 @@
-# Turns the int8 export of Kokoro-82M v1.0 into what sherpa-onnx loads: a faster network, a few voices, the token table
-# and a Chinese lexicon. Nothing is trained here; running it twice gives the same bytes.
+# Converts the int8 export of Kokoro-82M v1.0 to the files that sherpa-onnx loads: a faster network,
+# a few voices, the token table and a Chinese lexicon. Nothing is trained here; running it twice
+# gives the same bytes.
 """Usage: kokoro.py SOURCE_FOLDER OUTPUT_FOLDER
 
 SOURCE_FOLDER holds kokoro.onnx, vocabulary.json (the key "vocab" maps phoneme to id), transcription.py (misaki's
@@ -17,7 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 from pypinyin import Style, lazy_pinyin, phrases_dict
 
-# The place in this list is sherpa's speaker id.
+# The index in this list is sherpa's speaker id.
 VOICES = ["zf_xiaoxiao", "zm_yunxi", "af_heart"]
 STYLE_SHAPE = (510, 1, 256)  # one style per utterance length in tokens
 LONGEST_PHRASE = 6
@@ -90,7 +91,7 @@ class PlainConvolutions:
         self.replaced[scaling.output[0]] = plain
 
     def apply(self) -> None:
-        """Rewrites the graph in place and drops what nothing uses any more."""
+        """Rewrites the graph in place and drops unused nodes."""
         for node in list(self.graph.node):
             if node.op_type == "ConvInteger":
                 self.replace(node)

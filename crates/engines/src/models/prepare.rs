@@ -1,6 +1,6 @@
 //! Converts fetched inputs to a model's files with the Python programs built into the binary. They
-//! run in a virtual environment of pinned versions, created once under the model folder. Not here:
-//! fetching the inputs, checking the outputs.
+//! run in a virtual environment of pinned versions, created once under the model folder. Not for
+//! fetching the inputs, nor for checking the outputs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const INSTALL_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const PREPARE_DEADLINE: Duration = Duration::from_secs(30 * 60);
 const VENV_REMEDY: &str = "on Debian install python3 and python3-venv";
 const PIP_REMEDY: &str = "check that pip reaches its registry, then fetch again";
-/// Marker file in an environment in which everything is installed.
+/// Marker file of a completely installed environment.
 const READY: &str = ".ready";
 
 /// Returns the text of a prepare program by its file name.
@@ -30,8 +30,8 @@ pub(super) fn program(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Everything that the prepare programs need, with all that these need in turn, in pip's format with
-/// hashes. `scripts/lock` makes it.
+/// Requirements of the prepare programs, with all of their dependencies, in pip's format with
+/// hashes. `scripts/lock` generates it.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 
 /// Runs a prepare program over `inputs`. It writes its files to `output`, which is emptied first.
@@ -54,7 +54,7 @@ pub(super) async fn run(
     command.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     let run = Run {
         what: &format!("converting with {name}"),
-        remedy: "fetch again; if it stays so, report it with this message",
+        remedy: "fetch again; if it fails again, report it with this message",
         deadline: PREPARE_DEADLINE,
         watch: None,
     };

@@ -1,6 +1,6 @@
 //! Runs external programs that fetch packages and convert models: with a deadline, killed when the
-//! caller's future is dropped, with their last output lines kept for the error. Not here: the
-//! programs and their arguments.
+//! caller's future is dropped, with their last output lines in the error. Not for the programs and
+//! their arguments.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,8 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Number of output lines of a failed program that go into the error.
 const LAST_LINES: usize = 4;
 
-/// Variables that the programs inherit besides those of every program: where their registry is, and
-/// how to reach it.
+/// Variables that the programs inherit besides those of every program: the address of their
+/// registry, and proxies.
 const INHERITED: [&str; 15] = [
     "PIP_",
     "NPM_CONFIG_",
@@ -52,7 +52,7 @@ pub(super) struct Run<'a> {
     pub(super) what: &'a str,
     /// Advice on what to do when it fails.
     pub(super) remedy: &'a str,
-    /// Longest duration of the run.
+    /// Maximum duration of the run.
     pub(super) deadline: Duration,
     /// Folder whose growth is reported while the program runs.
     pub(super) watch: Option<&'a Path>,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_is_given_and_failure_keeps_the_last_words() {
+    async fn output_is_returned_and_a_failure_contains_the_last_lines() {
         assert_eq!(run(None).run(shell("echo hi"), |_| {}).await.unwrap(), "hi\n");
         let error =
             run(None).run(shell("echo no such version >&2; exit 3"), |_| {}).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The folder of the models where no configuration names one. Not for what is in it.
+//! The folder of the models if the configuration sets none. Not for its contents.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_models_folder_is_looked_for_in_order() {
+    fn the_models_folder_is_searched_in_order() {
         let root = |set: &[(&str, &str)]| {
             let value = |name: &str| {
                 set.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned())

@@ -1,6 +1,6 @@
-# Turns the published Smart Turn v3.2 into a graph that runtimes other than ONNX Runtime load too; running it twice gives
-# the same bytes. One quantised bias has a scale of one element and a zero point without dimensions, where the
-# standard asks for the same shape: here both have none.
+# Converts the published Smart Turn v3.2 to a graph that runtimes other than ONNX Runtime load too;
+# running it twice gives the same bytes. One quantised bias has a scale of one element and a zero
+# point without dimensions, although the standard requires the same shape: here both have none.
 """Usage: smart_turn.py SOURCE_FOLDER OUTPUT_FOLDER
 
 SOURCE_FOLDER holds smart-turn.onnx; OUTPUT_FOLDER gets model.onnx.

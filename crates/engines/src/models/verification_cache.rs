@@ -1,5 +1,5 @@
 //! State of a model's folder: the record of verified files, which is written last, the quick check,
-//! and the thorough check. Not here: creating the folder.
+//! and the thorough check. Not for creating the folder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::hash;
 
 const FILE_NAME: &str = ".stamp";
 
-/// Record of the files in a model's folder, written when all of them were there.
+/// Record of the files in a model's folder, written when all of them were present.
 #[derive(Debug, Serialize, Deserialize)]
 struct VerifiedFiles {
     /// Digest of the catalogue entry.
@@ -98,7 +98,7 @@ pub(super) async fn write(folder: &Path, model: &Model) -> Result<u64, ModelErro
     Ok(total)
 }
 
-/// Returns true if a folder without a record holds every byte nevertheless. Only reads.
+/// Returns true if a folder without a record contains every byte nevertheless. Only reads.
 pub(super) async fn is_complete(root: &Path, model: &Model) -> Result<bool, ModelError> {
     if !folder(root, model).is_dir() {
         return Ok(false);
@@ -110,7 +110,7 @@ pub(super) async fn is_complete(root: &Path, model: &Model) -> Result<bool, Mode
 /// Hashes every file of a model and returns a report for each.
 ///
 /// # Errors
-/// [`ModelError::Io`] when a file is there but cannot be read.
+/// [`ModelError::Io`] when a file exists but cannot be read.
 pub async fn inspect(root: &Path, model: &Model) -> Result<Vec<FileReport>, ModelError> {
     let folder = folder(root, model);
     let mut reports = Vec::new();

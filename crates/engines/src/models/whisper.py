@@ -1,5 +1,6 @@
-# Turns a CTranslate2 Whisper model into the int8 encoder, int8 decoder and token table that sherpa-onnx loads.
-# The graphs are built here from the weights, without torch; running it twice gives the same bytes.
+# Converts a CTranslate2 Whisper model to the int8 encoder, int8 decoder and token table that
+# sherpa-onnx loads. The graphs are built here from the weights, without torch; running it twice
+# gives the same bytes.
 """Usage: whisper.py SOURCE_FOLDER OUTPUT_FOLDER
 
 SOURCE_FOLDER holds model.bin and tokenizer.json (float16 weights as faster-whisper ships them).

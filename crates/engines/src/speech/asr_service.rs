@@ -22,9 +22,9 @@ use super::pool::{Pool, WorkKind};
 use super::socket::{self, End, OUT_LEN, Socket, now_ms};
 use super::text::script::Language;
 
-/// Shortest utterance that is recognised, in samples (0.3 s).
+/// Minimum length of an utterance that is recognised, in samples (0.3 s).
 const SHORTEST: usize = 3 * SAMPLE_RATE_HZ as usize / 10;
-/// Longest batch, in samples (300 s).
+/// Maximum length of a batch, in samples (300 s).
 const LONGEST: usize = 300 * SAMPLE_RATE_HZ as usize;
 /// Maximum number of utterances of one connection that wait for their results.
 const MOST_WAITING: usize = 8;
@@ -107,7 +107,7 @@ async fn deliver(mut waiting: mpsc::Receiver<QueuedUtterance>, out: mpsc::Sender
         let text = match outcome {
             Ok(Ok(Ok(text))) => Ok(text),
             Ok(Ok(Err(error))) => Err(error.to_string()),
-            Ok(Err(_)) => Err("recognition was given up".to_owned()),
+            Ok(Err(_)) => Err("recognition was aborted".to_owned()),
             Err(_) => Err("recognition took too long".to_owned()),
         };
         let events = match (text, kind) {

@@ -1,9 +1,9 @@
 //! The speech service: recognition (port 9200) and synthesis (port 9300) over the protocols of
-//! `hearken_proto::speech`. Knows nothing of devices, dialogue or sessions: it can run alone on
+//! `hearken_proto::speech`. Independent of devices, dialogue and sessions: it can run alone on
 //! another machine.
 //!
 //! Reading order: [`engine`] (the traits of an engine), [`asr_service`], [`tts_service`]. The
-//! program `hearken-engines` has all of it together.
+//! program `hearken-engines` combines them.
 
 pub mod asr_service;
 pub mod engine;

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn the_least_recently_used_phrase_is_removed_first() {
         let cache = PhraseCache::new(4_000);
         let pcm: Arc<[i16]> = vec![1; 400].into();
         for name in ["a", "b", "c", "d"] {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn putting_again_does_not_grow() {
+    fn storing_a_phrase_twice_does_not_grow_the_cache() {
         let cache = PhraseCache::new(4_000);
         for length in [100, 300, 200] {
             cache.put(key("a"), vec![0; length].into());

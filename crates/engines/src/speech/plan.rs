@@ -1,5 +1,4 @@
-//! Splits a text into the units in which it is spoken: voice, expected duration, and the pause
-//! behind each. Pure.
+//! Splits a text into spoken units: voice, expected duration, and the pause after each. Pure.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ pub struct Unit {
     pub language: Language,
     /// Words of the unit; in Chinese, with digits already converted to Chinese words.
     pub text: String,
-    /// Silence behind the unit; zero behind the last.
+    /// Silence after the unit; zero after the last.
     pub pause: Duration,
 }
 
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn expected_lengths_are_near_the_truth() {
+    fn expected_durations_are_realistic() {
         let zh = units("今天天气很好，我们去公园吧。")[0].expected();
         assert!((2.0..4.0).contains(&zh.as_secs_f64()), "{zh:?}");
         let en = units("Hello, I am your voice assistant.")[0].expected();

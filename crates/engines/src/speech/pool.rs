@@ -94,7 +94,7 @@ impl Pool {
         let (done, result) = oneshot::channel();
         let token = stop.clone();
         let run = Box::new(move || {
-            // The receiver may have been dropped: then nobody needs the result.
+            // The receiver may have been dropped: then no caller needs the result.
             let _gone = done.send(work(&token));
         });
         let mut state = self.shared.lock();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn recognition_overtakes_and_priorities_hold() {
+    fn recognition_runs_first_and_priorities_are_respected() {
         let pool = Pool::start(1, 8).unwrap();
         let (go, held) = hold(&pool, WorkKind::Recognition);
         let (log, order) = mpsc::channel();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_costs_one_job() {
+    fn a_panic_loses_one_job() {
         let pool = Pool::start(1, 4).unwrap();
         let stop = CancellationToken::new();
         let bad = pool.submit(WorkKind::Recognition, 0, &stop, |_| panic!("scripted"));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_waits_for_what_runs() {
+    fn closing_waits_for_running_jobs() {
         let pool = Pool::start(1, 4).unwrap();
         let (go, _held) = hold(&pool, WorkKind::Synthesis);
         assert!(!pool.close(Duration::from_millis(1)));

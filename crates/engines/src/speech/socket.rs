@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_util::sync::CancellationToken;
 
-/// Largest inbound message, in bytes; the original services have the same limit.
+/// Maximum size of an inbound message, in bytes; the original services have the same limit.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const PING_EVERY: Duration = Duration::from_secs(20);
@@ -189,7 +189,7 @@ pub(crate) async fn write(
 }
 
 /// Waits for the next text or binary message. Returns the reason of the end if the client has
-/// closed, is gone or silent too long, or breaks the protocol.
+/// closed, is gone or silent too long, or violates the protocol.
 pub(crate) async fn next(stream: &mut SplitStream<Socket>) -> Result<Message, End> {
     loop {
         match timeout(IDLE_DEADLINE, stream.next()).await {
@@ -220,15 +220,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_says_nothing_does_not_hold_up_the_end() {
+    async fn a_silent_client_does_not_delay_the_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let connection = |socket: Socket| async { drop(socket) };
         let accepting = tokio::spawn(accept(listener, &["/"], 2, stop.clone(), connection));
         let _silent = TcpStream::connect(address).await.unwrap();
-        // Connections are accepted in order: once this one is accepted, the silent one is being
-        // waited for.
+        // Connections are accepted in order: once this one is accepted, the service waits for the
+        // silent one.
         connect_async(format!("ws://{address}/")).await.unwrap();
         stop.cancel();
         timeout(HANDSHAKE_DEADLINE / 2, accepting).await.expect("it ends at once").unwrap();

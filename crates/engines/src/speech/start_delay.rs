@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-/// Piece of audio that has not been made yet.
+/// Piece of audio that has not been synthesised yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// Expected duration of its audio.
     pub audio: Duration,
-    /// Expected time to make it.
+    /// Expected time to synthesise it.
     pub work: Duration,
 }
 
-/// Returns the delay from now until playback of `buffered` may begin, such that every later piece
-/// is ready when it is due. `remaining` are the pieces not made yet, in order; the first of them
-/// begins now. Zero if no delay is needed; never more than the time to make everything.
+/// Returns the delay from now until playback of `buffered` may start, such that every later piece
+/// is ready when it is due. `remaining` are the missing pieces, in order; synthesis of the first of
+/// them starts now. Zero if no delay is needed; never more than the time to synthesise everything.
 pub fn wait_before_release(buffered: Duration, remaining: &[Piece]) -> Duration {
     let mut made_at = Duration::ZERO;
     let mut plays_until = buffered;

@@ -22,7 +22,7 @@ use super::start_delay::{Piece, wait_before_release};
 use super::text::clauses;
 use super::voice_speeds::VoiceSpeeds;
 
-/// What all requests share.
+/// State that all requests share.
 pub(super) struct Inner {
     pub(super) speakers: Vec<VoicePair>,
     pub(super) pool: Arc<Pool>,
@@ -132,8 +132,8 @@ impl Speaking<'_> {
         }
     }
 
-    /// Returns the time at which playback may begin, given that the first of `remaining` begins
-    /// now.
+    /// Returns the time at which playback may start, given that synthesis of the first of
+    /// `remaining` starts now.
     fn release_at(&self, remaining: &[Unit]) -> Option<Instant> {
         if self.released || self.held.is_empty() || self.request.mode == TtsMode::NonStreaming {
             return None;
@@ -153,7 +153,7 @@ impl Speaking<'_> {
         Some(Instant::now() + wait_before_release(buffered, &pieces))
     }
 
-    /// Returns the unit's audio. Meanwhile sends the held audio when its time comes.
+    /// Returns the unit's audio. Meanwhile sends the held audio when it is due.
     async fn unit(
         &mut self,
         unit: &Unit,
@@ -188,7 +188,7 @@ impl Speaking<'_> {
             Ok(Ok(Err(EngineError::Cancelled))) => return Err(Ending::Cancelled),
             Ok(Ok(Err(error))) => return Err(Ending::Failed("INTERNAL_ERROR", error.to_string())),
             Ok(Err(_)) => {
-                return Err(Ending::Failed("INTERNAL_ERROR", "synthesis was given up".into()));
+                return Err(Ending::Failed("INTERNAL_ERROR", "synthesis was aborted".into()));
             }
             Err(_) => return Err(Ending::Failed("TIMEOUT", "synthesis took too long".into())),
         };

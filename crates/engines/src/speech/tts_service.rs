@@ -81,7 +81,7 @@ async fn converse(service: Arc<Inner>, socket: Socket, stop: CancellationToken) 
                 Err(end) => return end,
                 Ok(Message::Text(text)) => session.command(&text),
                 Ok(_) => {
-                    Some(error_event(None, "INVALID_PARAMS", "binary messages mean nothing here"))
+                    Some(error_event(None, "INVALID_PARAMS", "binary messages are not supported"))
                 }
             };
             if let Some(event) = answer

@@ -1,6 +1,6 @@
 //! Speed of each voice on this machine: measured once, stored in a small file, and averaged while
-//! the service runs. The file keeps the first measurement only: the load of one hour says nothing
-//! about the next start. The use of the figure is decided in `start_delay`.
+//! the service runs. The file contains only the first measurement: the load of one hour does not
+//! predict that of the next start. `start_delay` uses the figure.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ impl VoiceSpeeds {
         self.lock().get(voice).copied()
     }
 
-    /// Adds a measurement: `work` made `audio`. Ignores pieces under 0.3 s, which are not
+    /// Adds a measurement: `work` produced `audio`. Ignores pieces under 0.3 s, which are not
     /// representative.
     pub fn measured(&self, voice: &str, work: Duration, audio: Duration) {
         if audio < Duration::from_millis(300) {

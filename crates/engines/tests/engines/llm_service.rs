@@ -1,5 +1,5 @@
-//! The language model's HTTP service over real sockets, with a scripted model in place of the native
-//! one. What the real one says is measured elsewhere.
+//! The language model's HTTP service over real sockets, with a scripted model in place of the
+//! native one. Not for the real model's answers.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use hearken_engines::llm::request::RequestLimits;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-/// No test needs a tenth of this.
+/// Timeout of a test, over ten times its normal duration.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does what the person says: the last message is its script.
+/// Model that executes the last message of the user as its script.
 struct Scripted {
     seen: UnboundedSender<Seen>,
 }
 
-/// What the scripted model did.
+/// Action of the scripted model.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Started(String),
@@ -61,7 +61,7 @@ impl Generator for Scripted {
                 assert!(emit(Piece::Bytes(rest.as_bytes())).is_continue());
                 finish.reason = FinishReason::Length;
             }
-            // Reads its prompt until nobody waits any more.
+            // Reads its prompt until the request is cancelled.
             "read" => {
                 while emit(Piece::Reading).is_continue() {
                     std::thread::yield_now();
@@ -69,7 +69,7 @@ impl Generator for Scripted {
                 self.seen.send(Seen::Cut(words.into())).unwrap();
                 finish.reason = FinishReason::Cut;
             }
-            // Says one word and hesitates until nobody listens any more.
+            // Emits one word, then waits until the request is cancelled.
             "chatter" => {
                 assert!(emit(Piece::Bytes(b"well, ")).is_continue());
                 while emit(Piece::Reading).is_continue() {
@@ -107,7 +107,7 @@ impl Running {
     }
 
     fn serve(engine: Engine, seen: UnboundedReceiver<Seen>) -> Self {
-        // Its result is an error where another test of this process was first.
+        // The result is an error if another test of this process installed it first.
         rustls::crypto::ring::default_provider().install_default().ok();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -153,7 +153,7 @@ fn ask_with(words: &str, fields: Value) -> Value {
     body
 }
 
-/// For `create_stream`, which leaves it to its caller to ask for a stream.
+/// Builds a request for `create_stream`, which does not set `stream` itself.
 fn streamed(mut body: Value) -> CreateChatCompletionRequest {
     body["stream"] = json!(true);
     typed(body)
@@ -199,7 +199,7 @@ async fn an_openai_client_reads_a_streamed_answer() {
 }
 
 #[actix_web::test]
-async fn a_stream_is_framed_as_openai_does() {
+async fn a_stream_is_framed_as_by_openai() {
     let running = Running::start(4);
     let response =
         running.post(&ask_with("say Hi", json!({ "stream": true }))).send().await.unwrap();
@@ -246,7 +246,7 @@ async fn an_openai_client_reads_a_whole_answer() {
 }
 
 #[actix_web::test]
-async fn calls_of_tools_come_out_as_calls() {
+async fn tool_calls_are_returned_as_calls() {
     let running = Running::start(4);
     let written = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>";
     let body = ask_with(&format!("say {written}"), tool());
@@ -319,7 +319,7 @@ async fn wrong_requests_get_the_right_status_and_openais_error() {
 }
 
 #[actix_web::test]
-async fn models_and_health_are_told() {
+async fn models_and_health_are_reported() {
     let running = Running::start(4);
     running.ready().await;
     let get = async |path: &str| {
@@ -354,7 +354,7 @@ async fn health_is_503_until_loaded_and_requests_wait_for_it() {
 }
 
 #[actix_web::test]
-async fn a_full_queue_refuses_and_says_when_to_come_again() {
+async fn a_full_queue_refuses_with_a_retry_time() {
     let mut running = Running::start(1);
     let first = running.post(&ask("read")).send();
     let first = actix_web::rt::spawn(first);
@@ -369,7 +369,7 @@ async fn a_full_queue_refuses_and_says_when_to_come_again() {
     assert!(wait >= 1);
     assert_eq!(third.json::<Value>().await.unwrap()["error"]["code"], "rate_limit_exceeded");
 
-    // Whoever has waited is served as soon as the first one gives up.
+    // A waiting request is served as soon as the first one is cancelled.
     first.abort();
     assert_eq!(running.seen().await, Seen::Cut("read".into()));
     assert_eq!(second.await.unwrap().unwrap().status(), 200);
@@ -388,7 +388,7 @@ async fn requests_are_answered_in_the_order_they_came() {
             tokio::task::yield_now().await;
         }
     }
-    // The third gives up while it waits: it is never begun.
+    // The third is cancelled while it waits: it never starts.
     waiting.remove(2).abort();
     blocker.abort();
     assert_eq!(running.seen().await, Seen::Cut("read".into()));
@@ -399,7 +399,7 @@ async fn requests_are_answered_in_the_order_they_came() {
 }
 
 #[actix_web::test]
-async fn a_request_that_gives_way_waits_for_all_others_and_is_cut_by_them() {
+async fn a_low_priority_request_waits_for_all_others_and_is_cancelled_by_them() {
     let mut running = Running::start(8);
     let flex = json!({ "service_tier": "flex" });
     let early = actix_web::rt::spawn(running.post(&ask_with("read", flex.clone())).send());
@@ -408,7 +408,7 @@ async fn a_request_that_gives_way_waits_for_all_others_and_is_cut_by_them() {
     while running.engine.queue().load().0 != 1 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(running.seen.try_recv().ok(), None, "two that give way do not cut each other");
+    assert_eq!(running.seen.try_recv().ok(), None, "two of low priority do not cancel each other");
     let urgent = actix_web::rt::spawn(running.post(&ask("say now")).send());
     assert_eq!(running.seen().await, Seen::Cut("read".into()));
     assert_eq!(running.seen().await, Seen::Started("say now".into()));
@@ -479,7 +479,7 @@ async fn stopping_ends_a_running_answer_at_once() {
 }
 
 #[actix_web::test]
-async fn a_model_that_cannot_be_loaded_is_told() {
+async fn a_model_that_cannot_be_loaded_is_reported() {
     let engine = Engine::start(1, |_| Err(LlmError::Load("no file".into()))).unwrap();
     let mut state = engine.queue().watch();
     let state = state.wait_for(|state| matches!(state, EngineState::Ended(_))).await.unwrap();

@@ -1,5 +1,5 @@
-//! The services of our own over real sockets, with scripted engines in place of the native ones, and
-//! the supervisor with programs that are no engines. Not for what real engines say.
+//! Our own services over real sockets, with scripted engines in place of the native ones, and the
+//! supervisor with arbitrary programs. Not for the answers of real engines.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod llm_service;

@@ -1,5 +1,5 @@
-//! The two speech services over real sockets, with scripted engines: every word of both protocols,
-//! many clients at once, cancelling, full queues, garbage.
+//! The two speech services over real sockets, with scripted engines: every message of both
+//! protocols, many concurrent clients, cancelling, full queues, garbage.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ async fn a_batch_goes_through_its_states() {
     client.say(r#"{"command":"batch_start","sample_rate":16000,"language":"中文"}"#).await;
     let state = |event| match event {
         AsrEvent::BatchProgress { state, .. } => state,
-        other => panic!("progress, not {other:?}"),
+        other => panic!("expected progress, not {other:?}"),
     };
     assert_eq!(state(client.heard().await), BatchState::Receiving);
     client.send_pcm(&[7; 16_000]).await;
@@ -40,7 +40,7 @@ async fn a_batch_goes_through_its_states() {
 }
 
 #[tokio::test]
-async fn every_wrong_word_has_its_code() {
+async fn every_wrong_command_has_its_code() {
     let service = asr(&Gate::open(), 1, 4).await;
     let mut client = Client::connect(&service, "/").await;
     for (text, code) in [
@@ -91,7 +91,7 @@ async fn a_batch_beyond_five_minutes_is_refused() {
 }
 
 #[tokio::test]
-async fn opus_is_heard_and_reset_goes_back_to_pcm() {
+async fn opus_is_recognised_and_reset_returns_to_pcm() {
     let service = asr(&Gate::open(), 1, 4).await;
     let mut client = Client::connect(&service, "/").await;
     client.say(r#"{"command":"set_audio_format","format":"opus"}"#).await;
@@ -122,7 +122,7 @@ async fn streaming_finds_utterances_and_numbers_them() {
         audio.extend([value; 5_000].iter().flat_map(|s| s.to_le_bytes()));
         audio.extend([0, 0]);
     }
-    // Odd pieces: samples are put together again.
+    // Odd piece sizes: split samples are joined.
     for piece in audio.chunks(1_001) {
         client.0.send(Message::Binary(Bytes::copy_from_slice(piece))).await.unwrap();
     }
@@ -146,7 +146,7 @@ async fn streaming_finds_utterances_and_numbers_them() {
 }
 
 #[tokio::test]
-async fn reset_drops_what_is_being_recognised() {
+async fn reset_drops_the_utterance_in_recognition() {
     let gate = Gate::closed();
     let service = asr(&gate, 1, 4).await;
     let mut client = Client::connect(&service, "/").await;
@@ -164,7 +164,7 @@ async fn reset_drops_what_is_being_recognised() {
 }
 
 #[tokio::test]
-async fn a_full_recogniser_says_so_and_recovers() {
+async fn a_full_recogniser_returns_an_error_and_recovers() {
     let gate = Gate::closed();
     let service = asr(&gate, 1, 1).await;
     let mut clients = Vec::new();
@@ -191,7 +191,7 @@ async fn a_full_recogniser_says_so_and_recovers() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_takes_its_work_along() {
+async fn a_client_that_leaves_cancels_its_work() {
     let gate = Gate::closed();
     let service = asr(&gate, 1, 4).await;
     let mut client = Client::connect(&service, "/").await;
@@ -247,7 +247,7 @@ async fn speech_streams_in_frames_of_a_quarter_second() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_comes_as_one_frame() {
+async fn a_whole_answer_is_one_frame() {
     let service = tts(&Gate::open(), 1, 4).await;
     let mut client = Client::connect(&service, "/").await;
     client.request("a", r#"{"text":"你好abc","mode":"non_streaming","voice_id":"two"}"#).await;
@@ -319,7 +319,7 @@ async fn cancelling_ends_queued_and_running_requests() {
 }
 
 #[tokio::test]
-async fn a_full_synthesiser_says_so_and_recovers() {
+async fn a_full_synthesiser_returns_an_error_and_recovers() {
     let gate = Gate::closed();
     let service = tts(&gate, 1, 2).await;
     let mut client = Client::connect(&service, "/tts").await;
@@ -338,7 +338,7 @@ async fn a_full_synthesiser_says_so_and_recovers() {
     gate.let_pass(9);
     loop {
         other.request("d", r#"{"text":"jkl"}"#).await;
-        // The room of the connection that closed comes free a moment later.
+        // The slot of the closed connection becomes free a moment later.
         let Message::Text(text) = other.next().await else { continue };
         if !text.contains("QUEUE_FULL") {
             break;
@@ -348,7 +348,7 @@ async fn a_full_synthesiser_says_so_and_recovers() {
 }
 
 #[tokio::test]
-async fn what_was_spoken_is_not_made_again() {
+async fn cached_phrases_are_not_synthesised_again() {
     let service = tts(&Gate::open(), 1, 4).await;
     let mut client = Client::connect(&service, "/tts").await;
     for (id, params, clauses) in [
@@ -364,7 +364,7 @@ async fn what_was_spoken_is_not_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_requests_on_many_connections_keep_apart() {
+async fn many_requests_on_many_connections_are_not_mixed() {
     let service = Arc::new(tts(&Gate::open(), 2, 64).await);
     let mut clients = tokio::task::JoinSet::new();
     for number in 0..8 {

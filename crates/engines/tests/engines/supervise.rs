@@ -1,4 +1,4 @@
-//! Engines as child processes: ready, killed, started again, ended with the server. Not for real
+//! Engines as child processes: ready, killed, restarted, ended with the server. Not for real
 //! engines.
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// An engine that is this shell script.
+/// Returns an engine that is this shell script.
 fn engine(script: &str, args: &[&Path], health: &HealthStub) -> Engine {
     let mut all = vec!["-c".into(), script.into(), "engine".into()];
     all.extend(args.iter().map(Into::into));
@@ -48,7 +48,7 @@ async fn stop(supervisor: Supervisor) -> Duration {
     begun.elapsed()
 }
 
-/// How much a process gives way, as Linux counts.
+/// Returns the nice value of a process, as Linux reports it.
 fn nice(id: u32) -> i32 {
     let id = Pid::from_raw(id.try_into().unwrap());
     getpriority_process(id).unwrap()
@@ -59,7 +59,7 @@ fn is_alive(id: u32) -> bool {
 }
 
 #[tokio::test]
-async fn an_engine_killed_in_its_work_is_started_again() {
+async fn a_killed_engine_is_restarted() {
     let health = HealthStub::start(true).await;
     let supervisor = start(engine("exec cat", &[], &health));
     assert!(!supervisor.states().all_ready());
@@ -81,7 +81,7 @@ async fn an_engine_killed_in_its_work_is_started_again() {
 }
 
 #[tokio::test]
-async fn an_engine_is_ready_only_when_it_says_so() {
+async fn an_engine_is_ready_only_when_its_health_check_succeeds() {
     let health = HealthStub::start(false).await;
     let supervisor = start(engine("exec cat", &[], &health));
     let started = until(&supervisor, "a process", |r| r.pid.is_some()).await;
@@ -115,7 +115,7 @@ async fn an_engine_that_will_not_end_is_killed() {
     assert!(!is_alive(ready.pid.unwrap()));
 }
 
-/// Errors that are logged on this thread, as `field=value` texts.
+/// Errors logged on this thread, as `field=value` texts.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<String>>>);
 
@@ -168,22 +168,22 @@ async fn each_restart_is_logged_with_its_cause_and_the_wait_before_it() {
 }
 
 #[tokio::test]
-async fn an_engine_that_keeps_dying_is_started_less_and_less_often() {
+async fn an_engine_that_dies_repeatedly_is_restarted_less_and_less_often() {
     let health = HealthStub::start(false).await;
     let begun = Instant::now();
     let supervisor = start(engine("exit 1", &[], &health));
     until(&supervisor, "three restarts", |r| r.restarts == 3).await;
     assert!(begun.elapsed() >= Duration::from_millis(200 + 400 + 800), "{:?}", begun.elapsed());
     let took = stop(supervisor).await;
-    assert!(took < Duration::from_secs(1), "nobody waits for a dead engine: {took:?}");
+    assert!(took < Duration::from_secs(1), "stopping does not wait for a dead engine: {took:?}");
 }
 
 /// Variable with the address at which [`answers_until_it_is_stopped`] does so.
 const ANSWERS_AT: &str = "HEARKEN_TEST_ANSWERS_AT";
 
-/// An engine as a process of its own; without an address there is nothing to do.
+/// An engine as a separate process; does nothing without an address.
 #[tokio::test]
-#[ignore = "the other test runs it in a process of its own"]
+#[ignore = "another test runs it as a separate process"]
 async fn answers_until_it_is_stopped() {
     let Some(address) = variable(ANSWERS_AT) else { return };
     let _health = HealthStub::at(address.parse().unwrap(), true).await;
@@ -192,7 +192,7 @@ async fn answers_until_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn an_engine_that_hangs_is_killed_and_started_again() {
+async fn an_engine_that_hangs_is_killed_and_restarted() {
     let address = format!("127.0.0.1:{}", free_port());
     let test = "supervise::answers_until_it_is_stopped";
     let supervisor = start(Engine {
@@ -222,7 +222,7 @@ async fn an_engine_inherits_no_keys_and_no_sockets() {
     let seen = folder.path().join("seen");
     let done = folder.path().join("done");
     let health = HealthStub::start(true).await;
-    // Descriptors beyond the three standard streams, but for the one that lists them.
+    // Descriptors beyond the three standard streams, except the one used for listing.
     let script = "{ env; for f in /proc/$$/fd/*; do echo \"fd ${f##*/} $(readlink \"$f\")\"; done; } \
                   > \"$1\"; : > \"$2\"; exec cat";
     let mut engine = engine(script, &[&seen, &done], &health);
@@ -233,7 +233,7 @@ async fn an_engine_inherits_no_keys_and_no_sockets() {
     supervisor.stop().await;
     let names: Vec<&str> = seen.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
     assert!(names.contains(&"PATH") && names.contains(&"HEARKEN__LOG__LEVEL"), "{seen}");
-    // Cargo and nextest set some for this process.
+    // Cargo and nextest set some variables for this process.
     assert!(variable("CARGO_MANIFEST_DIR").is_some());
     let inherited = |name: &&&str| name.starts_with("CARGO") || name.starts_with("NEXTEST");
     assert_eq!(names.iter().find(inherited), None, "{seen}");
@@ -246,12 +246,12 @@ async fn an_engine_inherits_no_keys_and_no_sockets() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_is_tried_again() {
+async fn a_program_that_cannot_be_started_is_retried() {
     let health = HealthStub::start(true).await;
     let missing = Engine { program: "/nowhere/engine".into(), ..engine("", &[], &health) };
     let supervisor = start(missing);
     let state = until(&supervisor, "a restart", |r| r.state == EngineState::Restarting).await;
     assert_eq!(state.pid, None);
-    assert!(!supervisor.states().all_ready(), "an engine that is not there is never ready");
+    assert!(!supervisor.states().all_ready(), "a missing engine is never ready");
     supervisor.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Storage of devices, their binding and the codes of waiting ones: the port and its types. Not for access control.
+//! Storage of devices, their binding and the codes of unbound ones: the port and its types. Not for
+//! access control.
 
 use std::time::Duration;
 
@@ -9,18 +10,18 @@ use jiff::Timestamp;
 
 use super::StoreError;
 
-/// Most stored devices that nobody bound, named or configured. Beyond, those of the address with the
-/// most are deleted, not seen for the longest time first.
+/// Maximum number of stored devices without binding, name or settings. Beyond it, devices of the
+/// address with the most are deleted, those unseen for longest first.
 pub const MAX_STRANGERS: u32 = 50_000;
 
-/// Most codes that may wait at once: more would make one easy to guess. Beyond, the oldest of the
-/// address with the most is dropped.
+/// Maximum number of valid codes: with more, guessing one would be easy. Beyond it, the oldest of
+/// the address with the most is dropped.
 pub const MAX_CODES: u32 = 5_000;
 
-/// Most codes that may wait at one address. Beyond, its oldest is dropped.
+/// Maximum number of valid codes per address. Beyond it, the oldest of the address is dropped.
 pub const MAX_CODES_PER_ADDRESS: u32 = 500;
 
-/// Most revocations that are stored. Beyond, the oldest are deleted.
+/// Maximum number of stored revocations. Beyond it, the oldest are deleted.
 pub const MAX_REVOCATIONS: u32 = 10_000;
 
 /// Device as stored.
@@ -28,8 +29,8 @@ pub const MAX_REVOCATIONS: u32 = 10_000;
 pub struct Device {
     /// MAC address, lower case.
     pub device_id: DeviceId,
-    /// UUID that the firmware created at its first boot. It tells the device from others that only
-    /// know its address.
+    /// UUID that the firmware created at its first boot. It distinguishes the device from others
+    /// that only know its address.
     pub client_id: Secret,
     /// Name given by people; empty if there is none.
     pub name: String,
@@ -37,18 +38,18 @@ pub struct Device {
     pub board: String,
     /// Model of the chip; empty if unknown.
     pub chip: String,
-    /// Serial number burned into the device, which few have; empty if unknown.
+    /// Serial number that is burned into the device; empty if unknown, as for most devices.
     pub serial_number: String,
     /// Version of the firmware; empty if unknown.
     pub firmware_version: String,
     /// Time of the device's first report.
     pub first_seen: Timestamp,
-    /// Last time that it asked for its settings, or connected while binding is on.
+    /// Time when it last asked for its settings, or connected while binding was on.
     pub last_seen: Timestamp,
-    /// True after somebody entered its code, or confirmed it.
+    /// True after a user entered its code, or confirmed it.
     pub bound: bool,
-    /// True if it was stored before devices from outside had to be bound, and counts as bound for them until
-    /// somebody confirms or deletes it.
+    /// True if it was stored before binding was required for devices from outside, and counts as
+    /// bound for them until a user confirms or deletes it.
     pub needs_review: bool,
     /// Agent whose tool clients its conversations use.
     pub agent: String,
@@ -67,7 +68,7 @@ pub struct DeviceReport {
     pub device_id: DeviceId,
     /// UUID of the client.
     pub client_id: Secret,
-    /// Address under which it is counted.
+    /// Address to which it is attributed.
     pub address: String,
     /// Type of the board.
     pub board: String,
@@ -79,16 +80,16 @@ pub struct DeviceReport {
     pub firmware_version: String,
 }
 
-/// Client to which a report leaves a device that nobody bound.
+/// Client to which a report assigns an unbound device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRule {
-    /// The first that reported; a report of another changes nothing.
+    /// The first client that reported; reports of others change nothing.
     First,
-    /// The latest that reported.
+    /// The latest client that reported.
     Latest,
 }
 
-/// What decides if a token of a device id is still valid.
+/// Data for deciding whether a token of a device is still valid.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TokenHolder {
     /// Client to which the device belongs; `None` if the device is not stored.
@@ -97,21 +98,21 @@ pub struct TokenHolder {
     pub revoked_until: Option<Timestamp>,
 }
 
-/// Device that asks for a code, and the address under which it is counted.
+/// Request for a code, with the address to which it is attributed.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeRequest<'a> {
     /// Id of the device.
     pub device_id: &'a DeviceId,
     /// UUID of the client.
     pub client_id: &'a Secret,
-    /// Address under which it is counted.
+    /// Address to which it is attributed.
     pub address: &'a str,
 }
 
-/// Activation of a device that waits to be bound.
+/// Activation of a device that is not bound yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activation {
-    /// Six digits; none after somebody entered them.
+    /// Code of six digits; `None` after a user entered it.
     pub code: Option<String>,
     /// Challenge that a device with a key signs.
     pub challenge: String,
@@ -131,8 +132,8 @@ pub struct DevicePage {
 /// Storage of devices. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait DeviceStore: Send + Sync {
-    /// Stores a device's report and returns the device. For a device that is bound or needs review, a
-    /// report of another client changes nothing; for others, the rule decides. A device without a
+    /// Stores a device's report and returns the device. For a device that is bound or needs review,
+    /// a report of another client changes nothing; for others, the rule decides. A device without a
     /// client id takes that of the report, unless it is bound.
     async fn report(
         &self,
@@ -141,7 +142,7 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Device, StoreError>;
 
-    /// Returns what decides if a token of this device is still valid.
+    /// Returns the data for deciding whether a token of this device is still valid.
     async fn token_holder(&self, id: &DeviceId) -> Result<TokenHolder, StoreError>;
 
     /// Records that the device was seen at this time, and returns it.
@@ -162,7 +163,7 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Activation, StoreError>;
 
-    /// Returns the activation of this device and client, also after binding, if it has not expired.
+    /// Returns the activation of this device and client if it has not expired, even after binding.
     async fn waiting(
         &self,
         id: &DeviceId,
@@ -170,8 +171,8 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Activation>, StoreError>;
 
-    /// Binds the device that waits with this code, and names it; none if no device has this code.
-    /// If it belonged to another client, revokes its tokens.
+    /// Binds the device with this code, and names it; `None` if no device has this code. If it
+    /// belonged to another client, revokes its tokens.
     async fn bind(
         &self,
         code: &str,
@@ -179,8 +180,8 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Device>, StoreError>;
 
-    /// Binds this device and client without a code, and stores the device if it is not. A client to which the device
-    /// does not belong changes nothing: none.
+    /// Binds this device and client without a code; stores the device if it is new. Returns `None`
+    /// and changes nothing if the device belongs to another client.
     async fn confirm(
         &self,
         id: &DeviceId,
@@ -188,20 +189,22 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Device>, StoreError>;
 
-    /// Ends the review of all devices: those that were not bound do not count as bound any more. Returns their number.
+    /// Ends the review of all devices: those that are not bound no longer count as bound. Returns
+    /// their number.
     async fn end_reviews(&self) -> Result<u64, StoreError>;
 
-    /// Names a device; none if there is no such device.
+    /// Names a device; `None` if there is no such device.
     async fn rename(&self, id: &DeviceId, name: &str) -> Result<Option<Device>, StoreError>;
 
     /// Deletes a device and its binding, and revokes its tokens. Returns false if there is no such
     /// device.
     async fn forget(&self, id: &DeviceId, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Revokes all tokens of a device that were made until now, whether it is stored or not.
+    /// Revokes all tokens of a device that were issued until now, whether it is stored or not.
     async fn revoke_tokens(&self, id: &DeviceId, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Returns the devices whose tokens were revoked after this time, at any instance, and when.
+    /// Returns the devices whose tokens were revoked after this time, on any instance, with the
+    /// times.
     async fn revoked_after(
         &self,
         after: Timestamp,
@@ -219,6 +222,6 @@ pub trait DeviceStore: Send + Sync {
     /// Closes the store's connections.
     async fn close(&self);
 
-    /// Checks that it can be read and written now.
+    /// Checks that the store can currently be read and written.
     async fn check_usable(&self) -> Result<(), StoreError>;
 }

@@ -10,7 +10,7 @@ pub enum StoreErrorKind {
     /// The store cannot be reached, is locked, or did not answer in time. A later attempt may
     /// succeed.
     Unavailable,
-    /// The store has the largest number of waiting codes.
+    /// The maximum number of pending codes is reached.
     Full,
     /// The store did not understand a request, or contains a value that cannot be read.
     Unusable,

@@ -1,4 +1,4 @@
-//! Storage of what was said in turns: the port and its types. Not for what is kept, nor for how long.
+//! Storage of the words and sound of turns: the port and its types. Not for the retention policy.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 
-/// Most turns that one call deletes.
+/// Maximum number of turns that one call deletes.
 pub const MOST_DELETED: u32 = 500;
 
-/// Who is heard in a sound.
+/// Side of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -30,12 +30,12 @@ impl Side {
     }
 }
 
-/// Where a sound is in its turn.
+/// Position of a sound in its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoundPlace {
-    /// Who is heard.
+    /// Side that is heard.
     pub side: Side,
-    /// When it begins, in milliseconds since the turn began; negative for what was said before.
+    /// Start, in milliseconds relative to the start of the turn; negative for earlier speech.
     pub start_ms: i64,
     /// Length, from its first packet to the end of its last one, in milliseconds.
     pub length_ms: i64,
@@ -44,17 +44,18 @@ pub struct SoundPlace {
 /// Sound of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnSound {
-    /// Where it is.
+    /// Position of the sound.
     pub place: SoundPlace,
-    /// Its packets of Opus, each after its time in milliseconds since the turn began (32 bits, signed) and its length in
-    /// bytes (16 bits), big-endian.
+    /// Opus packets, each preceded by its time in milliseconds since the start of the turn (32
+    /// bits, signed) and its length in bytes (16 bits), big-endian.
     pub packets: Bytes,
 }
 
-/// A turn that has ended, as it is kept.
+/// Stored turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryTurn {
-    /// Place among all turns; later ones have higher numbers. Assigned by the store, and ignored when a turn is stored.
+    /// Number of the turn; later turns have higher numbers. Assigned by the store, and ignored when
+    /// a turn is stored.
     pub number: i64,
     /// Id of the turn.
     pub turn_id: String,
@@ -62,51 +63,51 @@ pub struct HistoryTurn {
     pub kind: String,
     /// Id of its device or session.
     pub client: String,
-    /// When it began, to the millisecond.
+    /// Start, to the millisecond.
     pub began: Timestamp,
-    /// What became of it.
+    /// Outcome of the turn.
     pub outcome: String,
-    /// What the person said; empty if that is unknown.
+    /// Words of the person; empty if unknown.
     pub heard: String,
-    /// What was answered; empty for nothing.
+    /// Words of the answer; empty if there was none.
     pub said: String,
     /// Times of its stages, as JSON.
     pub timing: String,
-    /// Its sounds. Ignored when a turn is stored: those that are stored with it count.
+    /// Positions of its sounds. Ignored when a turn is stored: the sounds stored with it count.
     pub sounds: Vec<SoundPlace>,
 }
 
-/// Which turns are asked for. Empty fields are no condition.
+/// Filter of turns. Empty fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistoryFilter {
     /// Id of the device or session.
     pub client: String,
     /// Kind of the client.
     pub kind: String,
-    /// What became of them.
+    /// Outcome of the turns.
     pub outcome: String,
-    /// Part of what was heard or said, in any case.
+    /// Part of the words of either side, ignoring case.
     pub words: String,
-    /// Only those with lower numbers.
+    /// Maximum number, exclusive.
     pub before: Option<i64>,
 }
 
-/// What is to be deleted.
+/// Turns to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HistoryPart {
     /// One turn.
     Turn(String),
     /// All turns of a client.
     Client(String),
-    /// All turns that began before this time.
+    /// All turns that started before this time.
     Before(Timestamp),
-    /// All turns but so many last ones.
+    /// All turns except this many latest ones.
     Surplus(u64),
-    /// Everything.
+    /// All turns.
     All,
 }
 
-/// A client of whom turns are kept.
+/// Client with stored turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryClient {
     /// Id of the device or session.
@@ -115,31 +116,31 @@ pub struct HistoryClient {
     pub kind: String,
     /// Number of its turns.
     pub turns: u64,
-    /// When the last one began.
+    /// Start of the last turn.
     pub last: Timestamp,
 }
 
-/// What is kept in all.
+/// Summary of all stored turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistorySummary {
     /// Number of turns.
     pub turns: u64,
     /// Size of their sound.
     pub sound_bytes: u64,
-    /// When the oldest began.
+    /// Start of the oldest turn.
     pub oldest: Option<Timestamp>,
-    /// Clients, those with the latest turn first, as many as were asked for.
+    /// Clients, latest turn first, up to the requested number.
     pub clients: Vec<HistoryClient>,
 }
 
-/// Storage of what was said. Every call ends within seconds, with an error if the store is down.
+/// Storage of turns. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait HistoryStore: Send + Sync {
-    /// Adds a turn with its sounds. One that is there stays as it is. One that began before it, its client's turns, or all
-    /// were deleted is not added.
+    /// Adds a turn with its sounds. An existing turn stays as it is. A turn is not added if it, its
+    /// client's turns or all turns were deleted after its start.
     async fn add_turn(&self, turn: &HistoryTurn, sounds: &[TurnSound]) -> Result<(), StoreError>;
 
-    /// Returns the last turns that fit, newest first.
+    /// Returns the latest turns that match the filter, newest first.
     async fn turns(
         &self,
         filter: &HistoryFilter,
@@ -152,21 +153,21 @@ pub trait HistoryStore: Send + Sync {
     /// Returns the packets of a sound of a turn.
     async fn sound(&self, turn_id: &str, side: Side) -> Result<Option<Bytes>, StoreError>;
 
-    /// Returns what was deleted after this time, at any instance, and when: a turn, the turns of a client, or all.
-    /// Deletions of more than an hour ago are not known any more.
+    /// Returns the deletions after this time, on any instance, with their times: of a turn, of a
+    /// client's turns, or of all. Deletions are recorded for an hour.
     async fn deletions_after(
         &self,
         after: Timestamp,
     ) -> Result<Vec<(HistoryPart, Timestamp)>, StoreError>;
 
-    /// Deletes turns with their sounds, at once and for good, the oldest first, at most [`MOST_DELETED`]. Returns their
-    /// number.
+    /// Permanently deletes turns with their sounds, oldest first, at most [`MOST_DELETED`]. Returns
+    /// their number.
     async fn delete_turns(&self, part: &HistoryPart) -> Result<u64, StoreError>;
 
-    /// Deletes the sounds of the oldest turns, at once and for good, so that at most so many bytes of sound remain. Returns
-    /// the number of turns that lost theirs, at most [`MOST_DELETED`].
+    /// Permanently deletes the sounds of the oldest turns, so that at most `most_bytes` bytes of
+    /// sound remain. Returns the number of turns that lost theirs, at most [`MOST_DELETED`].
     async fn trim_sounds(&self, most_bytes: u64) -> Result<u64, StoreError>;
 
-    /// Returns what is kept in all, with at most so many clients.
+    /// Returns the summary of all stored turns, with at most `most_clients` clients.
     async fn history_summary(&self, most_clients: u32) -> Result<HistorySummary, StoreError>;
 }

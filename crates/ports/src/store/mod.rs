@@ -1,5 +1,5 @@
-//! Ports of the store, and their types. Not for the ports of sessions and people, which say less of the reason of an error:
-//! those stand beside.
+//! Ports of the store, and their types. Not for the ports of sessions and people, whose errors
+//! carry less detail: they are beside this folder.
 
 mod devices;
 mod error;

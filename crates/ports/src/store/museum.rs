@@ -60,7 +60,7 @@ pub trait MuseumStore: Send + Sync {
     /// Returns the number of unexpired sessions of an address.
     async fn count_at(&self, address: &str, now: Timestamp) -> Result<u64, StoreError>;
 
-    /// Returns a session, also an expired one that is not deleted yet.
+    /// Returns a session, even an expired one that is not deleted yet.
     async fn find(&self, id: &SessionId) -> Result<Option<MuseumSession>, StoreError>;
 
     /// Counts a use of the session now, and sets its expiry. Returns false if there is no such
@@ -96,8 +96,8 @@ pub trait MuseumStore: Send + Sync {
     /// Deletes at most `limit` expired sessions. Returns their number.
     async fn remove_expired(&self, now: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
-    /// Returns at most `limit` unexpired sessions after an offset, those used last first, and their
-    /// total number.
+    /// Returns at most `limit` unexpired sessions after an offset, last used first, and their total
+    /// number.
     async fn list(
         &self,
         now: Timestamp,

@@ -1,4 +1,5 @@
-//! Storage of roles, with what they were before, and of which device has which: the port and its types. Not for what a role does.
+//! Storage of roles, their versions and their assignment to devices: the port and its types. Not
+//! for the effects of a role.
 
 use async_trait::async_trait;
 use hearken_proto::ids::DeviceId;
@@ -7,34 +8,34 @@ use jiff::Timestamp;
 use super::{Device, StoreError};
 use crate::role::RoleSettings;
 
-/// Most roles that are stored.
+/// Maximum number of stored roles.
 pub const MAX_ROLES: u32 = 100;
-/// Most versions of a role that are stored; the oldest beyond are deleted.
+/// Maximum number of stored versions per role; beyond it, the oldest are deleted.
 pub const MAX_ROLE_VERSIONS: u32 = 50;
 
-/// A role, or what it was.
+/// Role, or an earlier version of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Role {
     /// Id that never changes: a UUID.
     pub role_id: String,
-    /// Name; no two have the same.
+    /// Name, unique among roles.
     pub name: String,
     /// Number of the version, from 1.
     pub version: i64,
-    /// When this version was made, to the millisecond.
+    /// Time of this version, to the millisecond.
     pub updated: Timestamp,
-    /// What differs from the configuration.
+    /// Settings that differ from the configuration.
     pub settings: RoleSettings,
 }
 
 /// Outcome of a change of a role.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RoleOutcome {
-    /// It is this now.
+    /// The change was made; the current version.
     Done(Box<Role>),
     /// Another role has the name.
     NameTaken,
-    /// There are [`MAX_ROLES`] already.
+    /// The maximum of [`MAX_ROLES`] is reached.
     TooMany,
     /// There is no such role.
     Unknown,
@@ -49,7 +50,8 @@ pub trait RoleStore: Send + Sync {
     /// Adds a role, as its first version.
     async fn add_role(&self, role: &Role) -> Result<RoleOutcome, StoreError>;
 
-    /// Makes the next version of a role, with this name and these settings; if they are those that it has, nothing changes.
+    /// Adds a version of a role, with this name and these settings. Changes nothing if they equal
+    /// the current ones.
     async fn change_role(
         &self,
         role_id: &str,
@@ -58,12 +60,13 @@ pub trait RoleStore: Send + Sync {
         now: Timestamp,
     ) -> Result<RoleOutcome, StoreError>;
 
-    /// Deletes a role with its versions; devices and people that have it have none then. Returns false if there is none.
+    /// Deletes a role with its versions; devices and people with this role then have none. Returns
+    /// false if there is none.
     async fn delete_role(&self, role_id: &str) -> Result<bool, StoreError>;
 
     /// Returns the versions of a role, newest first.
     async fn role_versions(&self, role_id: &str) -> Result<Vec<Role>, StoreError>;
 
-    /// Gives a device a role; empty for none. Returns none if there is no such device.
+    /// Sets the role of a device; empty for none. Returns `None` if there is no such device.
     async fn set_role(&self, id: &DeviceId, role_id: &str) -> Result<Option<Device>, StoreError>;
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::{Device, RoleStore, StoreError};
 
-/// Most tokens of tool clients that are stored.
+/// Maximum number of stored tokens of tool clients.
 pub const MAX_TOOL_TOKENS: u32 = 1_000;
 
 /// Tool server as stored.
@@ -16,7 +16,7 @@ pub const MAX_TOOL_TOKENS: u32 = 1_000;
 pub struct KeptServer {
     /// Name of the server.
     pub name: String,
-    /// Settings as JSON, which may contain secrets; none for a server from the configuration.
+    /// Settings as JSON, which may contain secrets; `None` for a server from the configuration.
     pub settings: Option<Secret>,
     /// True if the server is switched on.
     pub enabled: bool,
@@ -35,37 +35,38 @@ pub struct KeptPin {
     pub hash: String,
 }
 
-/// Token of a tool client: who has it, and whether it is good. The token itself is not stored.
+/// Token of a tool client: its holder and its validity. The token itself is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolToken {
     /// Serial of the token.
     pub serial: String,
-    /// Agent whose tool client has it; empty if it was made by a command.
+    /// Agent whose tool client has it; empty if a command made it.
     pub agent: String,
     /// Name given by people; empty for none.
     pub name: String,
-    /// When it was made, to the millisecond; none if it was made by a command.
+    /// Time of creation, to the millisecond; `None` if a command made it.
     pub made: Option<Timestamp>,
-    /// Who made it; empty if it was made by a command.
+    /// User who made it; empty if a command made it.
     pub made_by: String,
-    /// When it was revoked, to the millisecond; none while it is good.
+    /// Time of revocation, to the millisecond; `None` while the token is valid.
     pub revoked: Option<Timestamp>,
 }
 
 /// Storage of the tokens of tool clients. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait ToolTokenStore: Send + Sync {
-    /// Returns all tokens that were made over the API or are revoked, the last made first.
+    /// Returns all tokens that were made over the API or are revoked, newest first.
     async fn tool_tokens(&self) -> Result<Vec<ToolToken>, StoreError>;
 
-    /// Returns the serials of all that are revoked.
+    /// Returns the serials of all revoked tokens.
     async fn revoked_tool_tokens(&self) -> Result<Vec<String>, StoreError>;
 
-    /// Stores a token that is not revoked. Returns false if there are [`MAX_TOOL_TOKENS`] already.
+    /// Stores a token that is not revoked. Returns false if the maximum of [`MAX_TOOL_TOKENS`] is
+    /// reached.
     async fn add_tool_token(&self, token: &ToolToken) -> Result<bool, StoreError>;
 
-    /// Revokes the token with this serial for good, also one that was not stored. Returns false if there are
-    /// [`MAX_TOOL_TOKENS`] others.
+    /// Permanently revokes the token with this serial, even one that was not stored. Returns false
+    /// if there are [`MAX_TOOL_TOKENS`] others.
     async fn revoke_tool_token(&self, serial: &str, now: Timestamp) -> Result<bool, StoreError>;
 }
 
@@ -76,10 +77,10 @@ pub trait ToolStore: RoleStore + ToolTokenStore {
     /// Returns all servers, ordered by name.
     async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError>;
 
-    /// Stores a server, and replaces one with the same name.
+    /// Stores a server, replacing one with the same name.
     async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError>;
 
-    /// Deletes a server. Returns false if there is none of this name.
+    /// Deletes a server. Returns false if there is none with this name.
     async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError>;
 
     /// Returns all pins of definitions.
@@ -88,23 +89,23 @@ pub trait ToolStore: RoleStore + ToolTokenStore {
     /// Stores these pins, except those of tools that have one.
     async fn add_tool_pins(&self, pins: &[KeptPin]) -> Result<(), StoreError>;
 
-    /// Stores these pins, and replaces those of the same tools.
+    /// Stores these pins, replacing those of the same tools.
     async fn set_tool_pins(&self, pins: &[KeptPin]) -> Result<(), StoreError>;
 
     /// Deletes the pins of this tool server.
     async fn forget_tool_pins(&self, server: &str) -> Result<(), StoreError>;
 
-    /// Switches off these tool sources for the device; none if there is no such device.
+    /// Switches off these tool sources for the device; `None` if there is no such device.
     async fn set_tools_off(
         &self,
         id: &DeviceId,
         off: &[String],
     ) -> Result<Option<Device>, StoreError>;
 
-    /// Sets the agent whose tool clients the device uses; none if there is no such device.
+    /// Sets the agent whose tool clients the device uses; `None` if there is no such device.
     async fn set_agent(&self, id: &DeviceId, agent: &str) -> Result<Option<Device>, StoreError>;
 
-    /// Sets the system prompt of the device; empty for the deployment's own. None if there is no
+    /// Sets the system prompt of the device; empty for the deployment's own. `None` if there is no
     /// such device.
     async fn set_system_prompt(
         &self,

@@ -1,16 +1,19 @@
 //! FunASR's runtime WebSocket (`funasr+ws://`): a JSON configuration, PCM, a JSON end message.
 //!
 //! - One connection per utterance: the runtime stores the state of one utterance per connection.
-//! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is needed here.
+//! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is used here.
 //! - The runtime may send no answer at all to noise: that ends as a timeout.
-//! - `is_final` means different things in its C++ and Python servers: there it marks the last result, here one that was
-//!   sent while the person spoke, also if it arrives after our end of the audio. What came before that end shows which it
-//!   is. If it does not, or for other results, the end is that no further one comes for a while; the Python server cuts the
-//!   audio at pauses, and sends a result for each piece.
-//! - A server may send the last words before it is told the end, and nothing after it, or close the connection.
-//! - In `2pass` mode it sends the words of each chunk as it hears them (`2pass-online`), which a segment then replaces:
-//!   partial transcripts.
-//! - Fields are missing, null or of another type in servers that only resemble it. Messages may be binary or no JSON.
+//! - `is_final` differs between its C++ and Python servers: in C++ it marks the last result, in
+//!   Python a result that was sent during the speech, even if it arrives after our end of the
+//!   audio. The results before that end show which meaning applies. Otherwise, an utterance ends
+//!   when no further result arrives for a while; the Python server splits the audio at pauses, and
+//!   sends a result for each piece.
+//! - A server may send the last words before it receives the end of the audio, and nothing after
+//!   it, or close the connection.
+//! - In `2pass` mode it sends the words of each chunk as it recognises them (`2pass-online`), which
+//!   a segment then replaces: partial transcripts.
+//! - In servers that only resemble FunASR, fields are missing, null or of another type, and
+//!   messages may be binary or not JSON.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,19 +34,21 @@ use crate::settings::{AsrSettings, FunAsrMode, ms};
 use crate::ws::{Endpoint, Incoming, Socket};
 
 const PROVIDER: &str = "funasr";
-/// Size of the segments of an utterance, above which further ones are dropped: it is longer than
-/// any transcript.
+/// Maximum size of the segments of an utterance, longer than any transcript; further segments are
+/// dropped.
 const MAX_SEGMENTS_BYTES: usize = 16 << 10;
 
 /// Time without a message after which a `2pass` result counts as the last one.
 const SETTLE: Duration = Duration::from_millis(800);
-/// The same for an `offline` result, behind which there seldom is another one, and for a result that may be the last one.
+/// Time without a message after an `offline` result, which is rarely followed by another, or a
+/// result that may be the last one.
 const SETTLE_OFFLINE: Duration = Duration::from_millis(300);
-/// Time without a message after the end of the audio, after which what was heard before it is all.
+/// Time without a message after the end of the audio, after which the words before that end are the
+/// transcript.
 const SETTLE_EARLY: Duration = Duration::from_secs(2);
-/// The same where there are words that the result of the second pass is to replace.
+/// The same if a result of the second pass is still to replace some words.
 const SETTLE_ONLINE: Duration = Duration::from_secs(8);
-/// The same behind a message that is no result, where there are no words.
+/// Time without a result after an unreadable message, if there are no words.
 const SETTLE_UNREADABLE: Duration = Duration::from_millis(500);
 
 /// Speech recogniser with FunASR's protocol.
@@ -52,7 +57,7 @@ pub struct FunAsr {
     endpoint: Endpoint,
     mode: FunAsrMode,
     result_timeout: Duration,
-    /// What its results have shown until now.
+    /// Meaning of `is_final` at this server, as far as known.
     known_marks: Arc<Mutex<FinalMarks>>,
 }
 
@@ -117,23 +122,23 @@ fn lock(marks: &Mutex<FinalMarks>) -> MutexGuard<'_, FinalMarks> {
     marks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a result with `is_final` is at this server, as the results before the end of the audio show.
+/// Meaning of `is_final` at this server, derived from the results before the end of the audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FinalMarks {
     Unknown,
-    /// The last one: there was one without it.
+    /// The last result: an earlier result had it unset.
     LastResult,
-    /// One from before the end.
+    /// A result from before the end of the audio.
     EarlyResult,
 }
 
-/// Segments of an utterance that were recognised so far.
+/// Segments recognised so far in an utterance.
 pub(super) struct Segments {
     mode: FunAsrMode,
     segments: Vec<String>,
     /// Words after the last segment.
     online: String,
-    /// True if the words have changed since they were asked for.
+    /// True if the words have changed since the last call of `partial`.
     changed: bool,
     /// Value of `is_final` in the last message, if it was a result and had one.
     was_final: Option<bool>,
@@ -151,7 +156,7 @@ struct FunAsrMessage {
 }
 
 impl FunAsrMessage {
-    /// Reports whether its words are those of a chunk, which a segment replaces.
+    /// Reports whether its words belong to a chunk, which a segment replaces.
     fn is_online(&self) -> bool {
         self.mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("2pass-online"))
     }
@@ -188,7 +193,7 @@ impl AsrStream for Utterance {
     async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {
         match self.hear_out().await {
             Err(error) if !self.heard.has_words() => Err(error),
-            // Words that are known count, however the connection ended.
+            // Words recognised so far count, however the connection ended.
             _ => Ok(self.heard.transcript()),
         }
     }
@@ -199,7 +204,7 @@ impl Utterance {
         self.endpoint.send(&mut self.socket, message).await
     }
 
-    /// Notes what `is_final` means at this server, for this utterance and later ones.
+    /// Records the meaning of `is_final` at this server, for this utterance and later ones.
     fn learn(&mut self, marks: FinalMarks) {
         self.final_marks = marks;
         *lock(&self.known_marks) = marks;
@@ -220,7 +225,7 @@ impl Utterance {
         Ok(())
     }
 
-    /// Tells the end of the audio, and reads the results until the last one.
+    /// Sends the end of the audio, and reads the results until the last one.
     async fn hear_out(&mut self) -> Result<(), ProviderError> {
         self.take_early()?;
         self.send(Message::text(json!({ "is_speaking": false }).to_string())).await?;
@@ -244,7 +249,7 @@ impl Utterance {
                     return Ok(());
                 }
                 Err(e) if e.kind == ProviderErrorKind::Timeout && is_unreadable => {
-                    let why = "a message that is no result of the recogniser";
+                    let why = "a message that is not a recognition result";
                     return Err(self.endpoint.violated(why));
                 }
                 incoming => incoming?,
@@ -274,7 +279,7 @@ impl Utterance {
         }
     }
 
-    /// Returns the time without a message after which this result was the last one.
+    /// Returns the time without a message after which this result counts as the last one.
     fn settle(&self, kind: &ResultKind) -> Duration {
         match kind {
             // The words of a longer piece may follow an empty one.
@@ -286,7 +291,7 @@ impl Utterance {
         }
     }
 
-    /// Parses a message. None if it is no result.
+    /// Parses a message. Returns none if it is not a result.
     fn take(&mut self, incoming: &Incoming) -> Option<ResultKind> {
         match incoming {
             Incoming::Text(text) => self.heard.take(text),
@@ -300,7 +305,7 @@ impl Segments {
         Self { mode, segments: Vec::new(), online: String::new(), changed: false, was_final: None }
     }
 
-    /// Parses a message of the recogniser. `None` if it is no result.
+    /// Parses a message of the recogniser. Returns none if it is not a result.
     pub(super) fn take(&mut self, message: &str) -> Option<ResultKind> {
         self.was_final = None;
         let message = message.trim_start_matches('\u{feff}').trim();
@@ -316,7 +321,7 @@ impl Segments {
         let known: usize = self.segments.iter().map(String::len).sum();
         let text = answer.text.as_str().unwrap_or_default();
         let segment = text.trim();
-        // Also where the second pass has heard nothing.
+        // Also if the second pass recognised nothing.
         if heard != ResultKind::Nothing && answer.text.is_string() {
             self.online.clear();
         }
@@ -338,14 +343,14 @@ impl Segments {
         std::mem::take(&mut self.changed).then(|| self.transcript().text)
     }
 
-    /// Returns the transcript: the segments, and the words behind them that no segment has replaced.
+    /// Returns the transcript: the segments, and the words after them that no segment has replaced.
     pub(super) fn transcript(&self) -> Transcript {
         let online = Some(self.online.trim()).filter(|words| !words.is_empty());
         let words: Vec<&str> = self.segments.iter().map(String::as_str).chain(online).collect();
         transcript(&join(&words))
     }
 
-    /// Reports whether there are words that a segment is still to replace.
+    /// Reports whether a segment is still to replace some words.
     fn awaits_segment(&self) -> bool {
         !self.online.trim().is_empty()
     }
@@ -355,7 +360,7 @@ impl Segments {
     }
 }
 
-/// Returns the kind of a result. Of all modes, only one has results that others replace.
+/// Returns the kind of a result. Only `2pass` mode has results that later ones replace.
 fn meaning(answer: &FunAsrMessage) -> ResultKind {
     if answer.is_online() {
         ResultKind::Nothing
@@ -388,14 +393,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_joined_as_their_script_wants() {
+    fn segments_are_joined_by_a_space_only_between_latin_letters() {
         assert_eq!(join(&["hello there,", "how are you"]), "hello there, how are you");
         assert_eq!(join(&["你好，", "今天"]), "你好，今天");
         assert_eq!(join(&[]), "");
     }
 
     #[test]
-    fn words_are_told_as_they_come_and_replaced_by_their_segment() {
+    fn partial_words_are_returned_and_replaced_by_their_segment() {
         let mut heard = Segments::new(FunAsrMode::TwoPass);
         let mut take = |mode: &str, text: &str| {
             heard.take(&json!({ "mode": mode, "text": text, "is_final": false }).to_string());
@@ -410,11 +415,11 @@ mod tests {
         assert_eq!(heard.transcript().text, "今天天气，好");
         let mut whole = Segments::new(FunAsrMode::Offline);
         whole.take(&json!({ "mode": "2pass-online", "text": "a" }).to_string());
-        assert_eq!(whole.partial(), None, "only segments count where only they are asked for");
+        assert_eq!(whole.partial(), None, "offline mode has no partial words");
     }
 
     #[test]
-    fn a_message_is_read_however_it_is_written() {
+    fn malformed_messages_are_read_leniently() {
         for (message, words) in [
             ("\u{feff}{\"text\":\"开灯\"}\n", Some("开灯")),
             (r#"{"text":"ok \ud83d light","timestamp":NaN}"#, Some("ok")),
@@ -432,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_results_mean_nothing() {
+    fn each_result_has_its_kind() {
         for (message, kind) in [
             (json!({ "mode": "2pass-online", "text": "x", "is_final": true }), ResultKind::Nothing),
             (

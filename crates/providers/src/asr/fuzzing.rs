@@ -4,11 +4,11 @@ use super::MAX_TRANSCRIPT_CHARS;
 use super::funasr::{ResultKind, Segments};
 use crate::settings::FunAsrMode;
 
-/// Messages of a recogniser, one a line: each is read or refused, and whatever they say, the
-/// transcript is bounded and has no blanks at its ends.
+/// Messages of a recogniser, one per line: each is parsed or rejected, and the transcript is always
+/// bounded and trimmed.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if one of these properties is broken.
 pub fn funasr_answers(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for mode in [FunAsrMode::Offline, FunAsrMode::TwoPass] {
@@ -25,7 +25,7 @@ pub fn funasr_answers(bytes: &[u8]) {
             assert!(after.text.chars().count() <= MAX_TRANSCRIPT_CHARS);
             match kind {
                 None => assert_eq!(before, after),
-                // Words that a segment is to replace count until it comes.
+                // Words that a segment is to replace count until it arrives.
                 Some(ResultKind::Nothing) if mode == FunAsrMode::Offline => {
                     assert_eq!(before, after);
                 }

@@ -1,6 +1,6 @@
 //! ListenAI's recognition protocol (port 9200): one batch per utterance on a reused connection.
-//! Audio is sent while the user is still speaking. Not for its streaming mode: endpointing is done
-//! by this server.
+//! Audio is sent while the user is still speaking. Its streaming mode is not used: this server does
+//! the endpointing.
 //!
 //! - A reused connection may be dead without notice. If it fails before the result, the utterance
 //!   starts again once on a new connection with the audio so far.
@@ -36,7 +36,7 @@ const OPUS_BITRATE_BPS: i32 = 24_000;
 /// Opus complexity: low enough for many devices on two cores, high enough for speech.
 const OPUS_COMPLEXITY: u8 = 5;
 
-/// Longest PCM message, in samples (one second). A replay is sent in messages of a size that every
+/// Maximum size of a PCM message, in samples (one second). A replay is sent in messages that every
 /// server accepts.
 const PCM_FRAME: usize = 16_000;
 
@@ -106,7 +106,7 @@ struct Batch {
     language: Option<String>,
     audio: AudioFormat,
     packing: Packing,
-    /// All audio so far, for a second attempt; none after that attempt, or if it is not possible.
+    /// All audio so far, for a second attempt; none after that attempt, or if none is possible.
     kept: Option<Vec<i16>>,
     most: usize,
     result_timeout_ms: u64,
@@ -253,7 +253,7 @@ impl Batch {
             Ok(AsrEvent::Error { code, .. }) => Err(endpoint.failed(kind_of(code), Refused(code))),
             Ok(_) => Ok(None),
             Err(_) if is_foreign_event(&text) => Ok(None),
-            Err(_) => Err(endpoint.violated("a message that is no event of the recogniser")),
+            Err(_) => Err(endpoint.violated("a message that is not a recogniser event")),
         }
     }
 }
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_events_are_told_from_broken_ones() {
+    fn unknown_events_are_ignored_and_malformed_ones_are_not() {
         assert!(is_foreign_event(r#"{"type":"speaker_list","speakers":[]}"#));
         assert!(is_foreign_event(r#"{"type":"batch_progress","state":"loading"}"#));
         assert!(!is_foreign_event(r#"{"type":"batch_result","text":7}"#));

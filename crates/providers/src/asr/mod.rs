@@ -13,11 +13,12 @@ use hearken_ports::{Transcript, UtteranceSpec};
 /// Samples per millisecond of the port's audio: 16 kHz.
 const SAMPLES_PER_MS: u64 = 16;
 
-/// Longest transcript, in characters: more than a quarter of an hour of speech. A recogniser that
-/// sends more has failed, and its text must not fill the device, the model and the memory.
+/// Maximum length of a transcript, in characters: more than a quarter of an hour of speech. A
+/// longer text means that the recogniser has failed, and must not fill the device, the model and
+/// the memory.
 const MAX_TRANSCRIPT_CHARS: usize = 4_000;
 
-/// Returns the transcript of this text: what a person said, cut at its longest length.
+/// Returns the transcript of this text, truncated to the maximum length.
 fn transcript(text: &str) -> Transcript {
     let text = text.trim();
     let end = text.char_indices().nth(MAX_TRANSCRIPT_CHARS).map_or(text.len(), |(at, _)| at);
@@ -25,7 +26,7 @@ fn transcript(text: &str) -> Transcript {
         tracing::warn!(
             bytes = text.len(),
             kept = end,
-            "cut the text of the recogniser, because it is too long: check the recogniser"
+            "truncated a transcript that is too long: check the recogniser"
         );
     }
     Transcript { text: spoken_words(&text[..end]) }
@@ -49,16 +50,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transcript_is_cut_between_characters() {
+    fn a_transcript_is_truncated_between_characters() {
         assert_eq!(transcript(" 你好 ").text, "你好");
-        // Each another one: what is repeated is said once.
+        // All characters differ, because repeated text is collapsed.
         let words = |most| ('\u{4e00}'..).take(most).collect::<String>();
         assert_eq!(transcript(&words(4_000)).text, words(4_000));
         assert_eq!(transcript(&words(20_000)).text, words(4_000));
     }
 
     #[test]
-    fn the_utterances_language_goes_before_the_settings() {
+    fn the_language_of_the_utterance_overrides_the_settings() {
         let spec = |tag: Option<&str>| UtteranceSpec { language: tag.map(str::to_owned) };
         assert_eq!(language(&spec(Some("zh-CN")), "en"), Some("zh".into()));
         assert_eq!(language(&spec(None), "EN_us"), Some("en".into()));

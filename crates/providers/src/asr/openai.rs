@@ -28,7 +28,7 @@ const PROVIDER: &str = "openai-asr";
 /// Sample rate of the port's audio.
 const SAMPLE_RATE_HZ: u32 = 16_000;
 
-/// Longest response body, in bytes: far more than the transcript of one utterance needs.
+/// Maximum size of a response body, in bytes: far more than the transcript of one utterance needs.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Speech recogniser at an OpenAI-compatible base URL.
@@ -154,7 +154,7 @@ impl Upload {
             form = form.text("language", language.clone());
         }
         if !keywords.is_empty() {
-            // Whisper takes them as words that were said before.
+            // Whisper treats the prompt as preceding speech.
             form = form.text("prompt", keywords.join(", "));
         }
         Ok(form)
@@ -178,8 +178,8 @@ fn wav(samples: &[i16]) -> Result<Vec<u8>, hound::Error> {
     Ok(file.into_inner())
 }
 
-/// Returns the words of an answer: those of its JSON, or all of it if it is plain text. None if it is no transcript, as an error
-/// with status 200 is none.
+/// Returns the words of an answer: those of its JSON, or all of it if it is plain text. Returns
+/// none if it is not a transcript, such as an error with status 200.
 fn words(body: &str, kind: &str) -> Option<String> {
     let body =
         body.trim_start_matches('\u{feff}').trim_matches(|c: char| c == '\0' || c.is_whitespace());
@@ -191,18 +191,18 @@ fn words(body: &str, kind: &str) -> Option<String> {
     let told = first_value(body).or_else(|| first_value(&mended(body)?));
     match told {
         Some(told) => words_of(&told),
-        // A caption in brackets is no JSON.
+        // A caption in brackets is not JSON.
         None => (is_plain && body.starts_with('[')).then(|| body.to_owned()),
     }
 }
 
-/// Parses the JSON at the beginning. What follows it is no part of the transcript, such as a brace too many.
+/// Parses the JSON at the beginning. Text after it, such as an extra brace, is ignored.
 fn first_value(text: &str) -> Option<Value> {
     serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }
 
-/// Returns the words of a parsed answer: a string, an object with a `text`, or a list with one of them. The `text` is null
-/// from some servers where nobody spoke.
+/// Returns the words of a parsed answer: a string, an object with a `text`, or a list with one of
+/// them. Some servers send a null `text` if no speech was detected.
 fn words_of(answer: &Value) -> Option<String> {
     let one = match answer {
         Value::Array(list) => match &list[..] {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_from_any_form_of_an_answer() {
+    fn words_are_read_from_every_form_of_an_answer() {
         for (body, kind, expected) in [
             (r#"{"text":" 开灯"}"#, "application/json", Some(" 开灯")),
             (r#"{"text":null}"#, "application/json", Some("")),

@@ -27,13 +27,13 @@ pub(crate) struct BalancedAsr {
 
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Longest search for a recogniser while the user is speaking.
+    /// Time limit for finding a recogniser while the user is speaking.
     opening: Duration,
-    /// Longest time from the end of an utterance to its transcript, over all recognisers.
+    /// Time limit from the end of an utterance to its transcript, over all recognisers.
     result: Duration,
     /// Retry policy after all recognisers have failed.
     policy: RetryPolicy,
-    /// Longest stored utterance, in samples.
+    /// Maximum length of a stored utterance, in samples.
     samples: usize,
 }
 
@@ -53,7 +53,8 @@ impl BalancedAsr {
 
 #[async_trait]
 impl Asr for BalancedAsr {
-    /// Never fails if there are several services: one may be available at the end of the utterance.
+    /// Never fails if there are several services: one may become available by the end of the
+    /// utterance.
     async fn open(&self, spec: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
         let search = Search::new(&self.backends);
         let limits = self.limits;
@@ -110,8 +111,8 @@ impl AsrStream for Utterance {
             }
             kept => *kept = None,
         }
-        // A lost recogniser is replaced at the end of the utterance: nobody waits in the midst of speaking, and the
-        // audio is kept anyway. Decision 0034.
+        // A lost recogniser is replaced at the end of the utterance: no user waits for it while
+        // speaking, and the audio is stored anyway. Decision 0034.
         let Some(mut live) = self.live.take() else { return self.goes_on() };
         match live.stream.push(pcm).await {
             Ok(()) => {

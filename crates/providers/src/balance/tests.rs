@@ -30,7 +30,7 @@ struct Stage {
 #[derive(Default)]
 struct Door {
     shut: AtomicBool,
-    /// How a probe fails while it is shut, other than by not being reached.
+    /// Error of a probe while the service is down; none means that it cannot be reached.
     fails: Mutex<Option<ProviderErrorKind>>,
     probes: AtomicUsize,
 }
@@ -133,7 +133,7 @@ fn text(text: &'static str) -> AsrAct {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_least_loaded_gets_the_next_and_equal_ones_take_turns() {
+async fn the_least_loaded_service_gets_the_next_request_and_equal_ones_take_turns() {
     let stages = stages::<3>();
     let tts = tts(&stages);
     let asked = || stages.each_ref().map(Stage::lines);
@@ -155,7 +155,7 @@ async fn the_least_loaded_gets_the_next_and_equal_ones_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_rest_all_take_turns() {
+async fn idle_services_take_turns() {
     let stages = stages::<3>();
     let tts = tts(&stages);
     let asr = asr(&stages);
@@ -170,7 +170,7 @@ async fn at_rest_all_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_synthesiser_costs_no_sentence_and_comes_back_by_itself() {
+async fn a_dead_synthesiser_loses_no_sentence_and_recovers_by_itself() {
     let stages = stages::<2>();
     let tts = tts(&stages);
     let [one, two] = &stages;
@@ -179,7 +179,7 @@ async fn a_dead_synthesiser_costs_no_sentence_and_comes_back_by_itself() {
     for _ in 0..5 {
         assert_eq!(say(&tts).await, Ok(9));
     }
-    assert_eq!((one.lines(), two.lines()), (1, 5), "it is passed over");
+    assert_eq!((one.lines(), two.lines()), (1, 5), "it is skipped");
     // Probes happen after 1, 3, 7, 15 and 31 s.
     sleep(Duration::from_secs(40)).await;
     assert_eq!((one.probes(), two.probes()), (5, 0));
@@ -191,13 +191,13 @@ async fn a_dead_synthesiser_costs_no_sentence_and_comes_back_by_itself() {
     for _ in 0..4 {
         assert_eq!(say(&tts).await, Ok(9));
     }
-    assert_eq!((one.lines(), two.lines()), (3, 8), "both are asked again");
+    assert_eq!((one.lines(), two.lines()), (3, 8), "both get requests again");
     sleep(AGES).await;
-    assert_eq!(one.probes(), 6, "one that works is not probed");
+    assert_eq!(one.probes(), 6, "a working service is not probed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_probe_found_is_disproved_by_a_probe() {
+async fn a_failed_probe_is_cleared_by_a_successful_probe() {
     for kind in [Unavailable, Timeout, Unauthorized, Fault] {
         let [alone] = &stages::<1>();
         let single = tts(std::slice::from_ref(alone));
@@ -208,7 +208,7 @@ async fn what_a_probe_found_is_disproved_by_a_probe() {
             *stage.door.fails.lock().unwrap() = Some(kind);
         }
         for tts in [&single, &several] {
-            assert!(tts.health().probe_decides, "nothing is known");
+            assert!(tts.health().probe_decides, "the state is unknown");
             tts.probe().await;
             let health = tts.health();
             assert_eq!((health.state, health.failure), (ServiceState::Down, Some(kind)));
@@ -236,7 +236,7 @@ async fn a_service_that_gets_requests_again_counts_as_working() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_answers_probes_and_fails_at_work_is_tried_less_and_less() {
+async fn a_service_that_answers_probes_and_fails_requests_is_tried_less_often() {
     let stages = stages::<2>();
     let tts = tts(&stages);
     let [one, _] = &stages;
@@ -245,14 +245,14 @@ async fn one_that_answers_probes_and_fails_at_work_is_tried_less_and_less() {
     }
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(120) {
-        assert_eq!(say(&tts).await, Ok(9), "nobody notices");
+        assert_eq!(say(&tts).await, Ok(9), "the user notices nothing");
         sleep(Duration::from_millis(100)).await;
     }
     assert!((6..=10).contains(&one.lines()), "{}", one.lines());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sentence_that_has_begun_is_not_begun_again() {
+async fn a_started_sentence_is_not_restarted() {
     let stages = stages::<2>();
     let tts = tts(&stages);
     stages[0].says(TtsAct::Break(Unavailable));
@@ -260,11 +260,11 @@ async fn a_sentence_that_has_begun_is_not_begun_again() {
     assert_eq!(stages[1].lines(), 0);
     assert_eq!(say(&tts).await, Ok(9));
     assert_eq!(say(&tts).await, Ok(9));
-    assert_eq!(stages[0].lines(), 1, "who broke off is passed over");
+    assert_eq!(stages[0].lines(), 1, "the service that failed is skipped");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_utterance_whose_recogniser_dies_is_understood_by_another() {
+async fn an_utterance_whose_recogniser_dies_is_recognised_by_another() {
     for death in [
         AsrAct::Refuse,
         AsrAct::Reset,
@@ -279,12 +279,12 @@ async fn an_utterance_whose_recogniser_dies_is_understood_by_another() {
         stages[1].hears(death.clone());
         stages[2].hears(text("three"));
         assert_eq!(hear(&asr).await, Ok("three".into()), "{death:?}");
-        assert_eq!(stages[2].utterances(), [42], "{death:?}: all of the audio came");
+        assert_eq!(stages[2].utterances(), [42], "{death:?}: all of the audio arrived");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_audio_of_one_that_hangs_is_given_to_another_in_half_of_the_time() {
+async fn the_audio_of_a_hanging_recogniser_goes_to_another_after_half_of_the_time() {
     let stages = stages::<3>();
     let asr = asr(&stages);
     let start = Instant::now();
@@ -293,13 +293,13 @@ async fn the_audio_of_one_that_hangs_is_given_to_another_in_half_of_the_time() {
     assert_eq!(hear(&asr).await, Ok("two".into()));
     assert_eq!(start.elapsed(), Duration::from_secs(4));
     sleep(Duration::from_secs(29)).await;
-    assert_eq!(stages[0].probes(), 0, "a probe tells nothing of one that hangs");
+    assert_eq!(stages[0].probes(), 0, "a hanging service is not probed");
     sleep(Duration::from_secs(2)).await;
     assert_eq!(stages[0].probes(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_all_hang_the_whole_takes_no_longer_than_one_alone() {
+async fn hanging_services_together_take_no_longer_than_one() {
     let stages = stages::<3>();
     for stage in &stages {
         for _ in 0..2 {
@@ -320,7 +320,7 @@ async fn where_all_hang_the_whole_takes_no_longer_than_one_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_all_are_passed_over_they_are_asked_all_the_same() {
+async fn requests_are_sent_even_if_all_services_are_skipped() {
     let stages = stages::<2>();
     let asr = asr(&stages);
     let tts = tts(&stages);
@@ -337,7 +337,7 @@ async fn where_all_are_passed_over_they_are_asked_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_utterance_at_which_all_failed_goes_round_again() {
+async fn an_utterance_that_all_services_failed_is_retried() {
     let stages = stages::<2>();
     let asr = asr(&stages);
     let fails = || AsrAct::Fail(Unavailable, Duration::ZERO);
@@ -355,7 +355,7 @@ async fn an_utterance_at_which_all_failed_goes_round_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_refuses_what_another_does_is_at_fault_and_else_the_request_is() {
+async fn a_refusal_counts_as_a_failure_only_if_another_service_answers() {
     let stages = stages::<2>();
     let tts = tts(&stages);
     let [one, two] = &stages;
@@ -365,16 +365,16 @@ async fn who_refuses_what_another_does_is_at_fault_and_else_the_request_is() {
     assert_eq!(say(&tts).await, Err(BadRequest));
     assert_eq!(say(&tts).await, Ok(9));
     assert_eq!(say(&tts).await, Ok(9));
-    assert_eq!((one.lines(), two.lines()), (2, 2), "neither is passed over");
+    assert_eq!((one.lines(), two.lines()), (2, 2), "neither is skipped");
     one.says(refuses());
     for _ in 0..4 {
         assert_eq!(say(&tts).await, Ok(9));
     }
-    assert_eq!((one.lines(), two.lines()), (3, 6), "it is passed over");
+    assert_eq!((one.lines(), two.lines()), (3, 6), "it is skipped");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_begun_before_a_failure_does_not_end_the_pause() {
+async fn a_request_from_before_a_failure_does_not_end_the_pause() {
     let stages = stages::<2>();
     let tts = tts(&stages);
     let [one, two] = &stages;
@@ -391,11 +391,11 @@ async fn what_was_begun_before_a_failure_does_not_end_the_pause() {
     for _ in 0..4 {
         assert_eq!(say(&tts).await, Ok(9));
     }
-    assert_eq!((one.lines(), two.lines()), (2, 5), "only what came later tells who works");
+    assert_eq!((one.lines(), two.lines()), (2, 5), "only a later request shows that it works");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_utterance_longer_than_its_bound_is_not_kept() {
+async fn an_utterance_over_the_maximum_length_is_not_stored() {
     let stages = stages::<2>();
     // 32 samples.
     let asr = asr_with(&stages, |settings| settings.max_utterance_ms = 2);
@@ -403,11 +403,11 @@ async fn an_utterance_longer_than_its_bound_is_not_kept() {
     assert_eq!(hear(&asr).await, Err(Unavailable));
     stages[1].hears(AsrAct::Reset);
     assert_eq!(hear(&asr).await, Err(Unavailable), "the audio is too long to wait for another");
-    assert_eq!(hear(&asr).await, Ok("hello there".into()), "and not for one that lives");
+    assert_eq!(hear(&asr).await, Ok("hello there".into()), "and not for a working one");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_alone_fails_as_it_does_and_is_not_probed() {
+async fn a_single_service_returns_its_own_error_and_is_not_probed() {
     let stages = stages::<1>();
     let asr = asr(&stages);
     let tts = tts(&stages);
@@ -440,7 +440,7 @@ async fn probes_end_with_their_services() {
 }
 
 #[test]
-fn the_pause_that_a_service_asks_for_is_kept() {
+fn the_pause_that_a_service_requests_is_respected() {
     let pause = |kind, asked: Option<u64>| {
         let error = ProviderError::new("scripted", kind);
         shortest_pause(&error.retry_after(asked.map(Duration::from_secs))).map(|p| p.as_secs())

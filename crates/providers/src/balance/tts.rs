@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{Backends, Lease, Search, Service};
 
-/// Longest sound of one sentence.
+/// Maximum length of the sound of one sentence.
 const LONGEST_SENTENCE: Duration = Duration::from_mins(5);
 
 /// Synthesiser that gives each sentence to the least loaded of several synthesisers.
@@ -71,7 +71,7 @@ impl StartedSentence {
         let mut pcm = self.sound.next().await.transpose();
         if let Ok(Some(piece)) = &pcm {
             self.length += pcm::duration(piece.samples.len(), piece.sample_rate_hz);
-            // Whoever plays it keeps it until it was heard.
+            // The player stores the audio until it was heard.
             if self.length > LONGEST_SENTENCE {
                 let why = "a sentence has more than 5 minutes of sound";
                 pcm = Err(ProviderError::because("tts", ProviderErrorKind::Protocol, why));

@@ -1,4 +1,4 @@
-//! The ports of a turn's services, with their calls in the log. Not for what is kept of a call.
+//! The ports of a turn's services, with their calls in the log. Not for the content of a call.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl Llm for Logged<dyn Llm> {
         let log = self.log.clone();
         let sent = sent(&self.log, &prompt);
         let reply = self.inner.reply(prompt);
-        // The call begins when the reply is polled.
+        // The call starts when the reply is polled.
         let begun = once(async move {
             let call = log.begin(TurnService::Llm, sent);
             reply.inspect(move |delta| note(&call, delta))
@@ -176,7 +176,7 @@ impl Tts for Logged<dyn Tts> {
                 }),
                 Err(error) => call.fails(error),
             });
-            // The sentence is complete where the stream ends by itself.
+            // The sentence is complete if the stream ends by itself.
             let end = once(async move {
                 ended.ends_well();
                 None

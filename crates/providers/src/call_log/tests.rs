@@ -1,4 +1,4 @@
-//! What is kept of calls, and what of their ends.
+//! Tests of the stored calls and their outcomes.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
@@ -33,14 +33,14 @@ fn text(text: &str) -> Result<LlmDelta, ProviderErrorKind> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_and_what_came_back_is_kept_without_secrets() {
+async fn requests_and_responses_are_stored_without_secrets() {
     let log = CallLog::new(true);
     let usage = Some(Usage { prompt_tokens: 3, completion_tokens: 2, cost_nano: 0 });
     let end = Ok(LlmDelta::Finished { truncated: false, usage });
     let long = "x".repeat(600);
     let model = log.llm(Arc::new(Model(vec![text("Yes. "), text(&long), end])));
-    drop(model.reply(prompt("nobody asks this")));
-    assert_eq!(log.last(None, 9), [], "nothing is asked before somebody reads");
+    drop(model.reply(prompt("an unused prompt")));
+    assert_eq!(log.last(None, 9), [], "nothing is sent before the reply is polled");
     let key = format!(r#"{{"api_key": "abcdefghijklmnop", "text": "{}"}}"#, "y".repeat(700));
     model.reply(prompt(&key)).collect::<Vec<_>>().await;
     let [call] = log.last(Some(TurnService::Llm), 9).try_into().unwrap();
@@ -50,7 +50,7 @@ async fn what_was_sent_and_what_came_back_is_kept_without_secrets() {
     let told = sent.text.clone().unwrap();
     assert!(told.contains("***") && told.contains("yyy"), "{told}");
     assert!(!told.contains("abcdefghijklmnop") && told.chars().count() == MOST_CHARS, "{told}");
-    assert_eq!(kept(&key[..100], true).as_deref(), Some("***"), "what cannot be read whole");
+    assert_eq!(kept(&key[..100], true).as_deref(), Some("***"), "truncated JSON");
     let got = call.got.text.unwrap();
     assert!(got.starts_with("Yes. xxx") && got.chars().count() == MOST_CHARS, "{got}");
     assert_eq!((call.got.prompt_tokens, call.got.completion_tokens), (Some(3), Some(2)));
@@ -58,7 +58,7 @@ async fn what_was_sent_and_what_came_back_is_kept_without_secrets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_end_of_a_call_is_told() {
+async fn each_outcome_of_a_call_is_recorded() {
     let log = CallLog::new(false);
     let failing = log.llm(Arc::new(Model(vec![text("Yes"), Err(ProviderErrorKind::Timeout)])));
     failing.reply(prompt("a")).collect::<Vec<_>>().await;
@@ -69,13 +69,13 @@ async fn each_end_of_a_call_is_told() {
     drop(left);
     let [cancelled, failed] = log.last(None, 9).try_into().unwrap();
     assert_eq!((cancelled.outcome, failed.outcome), (CallOutcome::Cancelled, CallOutcome::Failed));
-    assert_eq!((failed.sent.text, failed.got.text), (None, None), "no words are kept");
+    assert_eq!((failed.sent.text, failed.got.text), (None, None), "no words are stored");
     assert!(failed.error.unwrap().contains("model"));
     assert_eq!(log.last(Some(TurnService::Tts), 9), []);
 }
 
 #[test]
-fn only_the_last_calls_of_each_service_are_kept() {
+fn only_the_last_calls_of_each_service_are_stored() {
     let log = CallLog::new(true);
     drop(log.begin(TurnService::Asr, CallContent::default()));
     for _ in 0..MOST_CALLS + 5 {

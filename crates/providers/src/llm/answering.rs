@@ -14,10 +14,11 @@ use super::base::{Base, Deadline, Events};
 use super::clock::Clock;
 use super::markup::AnswerFilter;
 
-/// Longest wait for the token usage after the end of an answer. It normally follows at once. An API
-/// server that sends none and keeps the connection open delays the end by this.
+/// Maximum wait for the token usage after the end of an answer. It normally follows at once. A
+/// server that sends none and leaves the connection open delays the end by this.
 const USAGE_WAIT: Duration = Duration::from_millis(250);
-/// Longest wait for more after an end that was told beside content: some servers tell it with each piece.
+/// Maximum wait for more after an end mark in a piece with content: some servers send it with each
+/// piece.
 const MORE_WAIT: Duration = Duration::from_millis(1_500);
 
 /// Parser of a vendor's events.
@@ -27,13 +28,13 @@ pub(super) trait AnswerParser: Default + Send + 'static {
         Self::default()
     }
 
-    /// Parses one event. What is no event of this vendor is passed over.
+    /// Parses one event. Input that is not an event of this vendor is skipped.
     ///
     /// # Errors
-    /// It reports an error, or ends an answer of which nothing could be read.
+    /// The event reports an error, or ends an answer without any readable content.
     fn read(&mut self, event: &str) -> Result<(), ProviderError>;
 
-    /// Returns the error of an answer of which nothing could be read; none if something was, or nothing came.
+    /// Returns an error if events arrived and none could be read.
     fn unreadable(&self) -> Option<ProviderError>;
 
     /// Returns the progress of the answer.
@@ -48,7 +49,7 @@ pub(super) trait AnswerParser: Default + Send + 'static {
     /// Returns true if the server sends thinking in separate fields.
     fn thinks_apart(&self) -> bool;
 
-    /// Returns true if the answer was cut at its longest length, and its token usage.
+    /// Returns true if the answer was truncated at its maximum length, and its token usage.
     fn ending(&self) -> (bool, Option<Usage>);
 }
 
@@ -57,7 +58,7 @@ pub(super) trait AnswerParser: Default + Send + 'static {
 pub(super) enum Progress {
     /// More follows.
     Going,
-    /// The answer is told to be complete, in a piece with content: more may follow.
+    /// An end mark arrived in a piece with content: more may follow.
     MayGoOn,
     /// The answer is complete. Its token usage may follow.
     Complete,
@@ -76,7 +77,7 @@ pub(super) fn pieces<R: AnswerParser>(
     from_stage(Stage::Ordered(base, order, clock, screen, R::of(prompt)))
 }
 
-/// Returns the pieces of an answer that has begun with these events.
+/// Returns the pieces of an answer whose events have started to arrive.
 #[cfg(feature = "fuzzing")]
 pub(super) fn pieces_of<R: AnswerParser>(
     base: Arc<Base>,
@@ -113,7 +114,7 @@ where
     .boxed()
 }
 
-/// Reports whether the arguments of a call are a JSON object, and so not cut.
+/// Reports whether the arguments of a call are a JSON object, and therefore not truncated.
 pub(super) fn is_whole(call: &ToolRequest) -> bool {
     serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
 }
@@ -165,7 +166,7 @@ impl<R: AnswerParser> AnswerStream<R> {
         }
     }
 
-    /// Reads the next event of an answer that may be complete. If none comes, it is.
+    /// Reads the next event of an answer that may be complete. If none arrives, it is complete.
     async fn may_go_on(&mut self) -> Result<(), ProviderError> {
         let by = Instant::now() + MORE_WAIT;
         match self.events.next(Deadline { by, missing: "" }).await {
@@ -199,9 +200,9 @@ impl<R: AnswerParser> AnswerStream<R> {
         }
         let (truncated, _) = self.reading.ending();
         for delta in std::mem::take(self.reading.ready()) {
-            // Cut in the middle, its arguments would be others, or none.
+            // Truncated arguments would be different ones, or none.
             if truncated && matches!(&delta, LlmDelta::Call(call) if !is_whole(call)) {
-                tracing::warn!("dropped a call that was cut at the longest length of an answer");
+                tracing::warn!("dropped a call that was truncated at the maximum answer length");
                 continue;
             }
             self.screen.push(delta);

@@ -1,5 +1,5 @@
-//! Anthropic's Messages API, streamed. Not for prompts or for what is done with the answer; its
-//! JSON is in `messages_json`.
+//! Anthropic's Messages API, streamed. Not for prompts or the use of the answer; its JSON is in
+//! `messages_json`.
 
 use std::sync::Arc;
 

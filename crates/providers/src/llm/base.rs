@@ -18,13 +18,13 @@ use super::event_reader::{EventReader, LineTooLong};
 use super::fields::{self, ModelFindings};
 use crate::settings::{LlmSettings, ms};
 
-/// Longest wait for the answer to a probe.
+/// Maximum wait for the answer to a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest response body, in bytes: a hundred times the size of a spoken answer.
+/// Maximum size of a response body, in bytes: a hundred times the size of a spoken answer.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
 
-/// Time until which something must come, and what is missing if it does not.
+/// Deadline of the next event, and the error message for a miss.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     pub(super) by: Instant,
@@ -74,7 +74,7 @@ impl Base {
     }
 
     /// Requests an answer, without fields that the model is known or found to refuse. The answer
-    /// must begin by the given deadline.
+    /// must start by the given deadline.
     pub(super) async fn order(
         &self,
         order: Value,

@@ -12,10 +12,11 @@ use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, Ser
 use super::model_chain::{ChainOptions, chain};
 use crate::settings::LlmSettings;
 
-/// Most models that are remembered besides the configured one. Beyond, all are built again when they are asked.
+/// Maximum number of models that are remembered besides the configured one. Beyond that, all are
+/// rebuilt on request.
 const MOST: usize = 32;
 
-/// Builds the language models of the settings for a listening user, counted in metrics only.
+/// Builds the language models of the settings for a listening user, counted only in metrics.
 ///
 /// # Errors
 /// A setting cannot be used. Names its key, its value and the accepted values.
@@ -43,7 +44,7 @@ pub(super) struct ByName {
 }
 
 impl ByName {
-    /// Builds the configured model; others are built when they are asked for.
+    /// Builds the configured model; others are built on request.
     ///
     /// # Errors
     /// A setting cannot be used.

@@ -1,8 +1,10 @@
-//! Calls of an answer, out of the fragments in which servers send them. Not for the JSON around a fragment.
+//! Assembles the calls of an answer from the fragments that servers send. Not for the JSON around a
+//! fragment.
 //!
-//! A fragment belongs to the call with its id, else to that with its index, else to the last one. Servers differ in each of
-//! these: they give all calls one index or one id, each fragment another id, no index, or repeat names and arguments.
-//! What decides then is whether a call is complete and whether a fragment has a name.
+//! A fragment belongs to the call with its id, else to that with its index, else to the last one.
+//! Servers differ in each of these: they give all calls the same index or id, give each fragment a
+//! different id, omit the index, or repeat names and arguments. Then it matters whether a call is
+//! complete and whether a fragment has a name.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -10,24 +12,27 @@ use std::sync::Arc;
 use hearken_ports::{OfferedTool, ToolRequest};
 use serde_json::{Map, Value};
 
-/// Most calls of one answer. Further ones are ignored.
+/// Maximum number of calls of one answer. Further ones are ignored.
 pub(super) const MAX_CALLS: usize = 64;
-/// Beginnings of arguments that are tried, from either end: a server that repeats itself does so once.
+/// Number of possible starts of arguments that are tried, from either end: a server that repeats
+/// itself does so once.
 const MAX_BEGINNINGS: usize = 4;
-/// Most fragments of a call that are read to tell whether the next one belongs to it.
+/// Maximum number of fragments of a call that are parsed to decide whether the next one belongs to
+/// it.
 const MAX_READ: usize = 1_000;
 
-/// Longest id that every vendor takes.
+/// Maximum length of an id that every vendor accepts.
 const MAX_ID: usize = 40;
 
-/// Returns the id of a call as every vendor takes it: a conversation may go on at another one.
+/// Returns the id of a call in a form that every vendor accepts: a conversation may continue with
+/// another one.
 pub(super) fn sent_id(id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     match id.chars().count() {
         0 => "_".to_owned(),
         1..=MAX_ID => id.chars().map(plain).collect(),
         _ => {
-            // The same for a call and its result.
+            // The same id for a call and its result.
             let mut hasher = DefaultHasher::new();
             id.hash(&mut hasher);
             format!("call_{:016x}", hasher.finish())
@@ -35,7 +40,7 @@ pub(super) fn sent_id(id: &str) -> String {
     }
 }
 
-/// Returns the name of a tool without the marks of a template that some servers leave behind it.
+/// Returns the name of a tool without the template tokens that some servers leave after it.
 pub(super) fn plain_name(name: &str) -> &str {
     name.split_once('<').map_or(name, |(name, _)| name)
 }
@@ -62,7 +67,7 @@ struct PartialCall {
 pub(super) struct CallAssembler {
     calls: Vec<PartialCall>,
     arguments_bytes: usize,
-    /// Tools that can be called: they tell whether a name is whole.
+    /// Tools that can be called: they show whether a name is complete.
     offered: Arc<[OfferedTool]>,
 }
 
@@ -110,7 +115,7 @@ impl CallAssembler {
         self.arguments_bytes
     }
 
-    /// Returns the calls, and leaves none. No two have the same id.
+    /// Returns the calls, and removes them. No two have the same id.
     pub(super) fn take(&mut self) -> Vec<ToolRequest> {
         self.arguments_bytes = 0;
         let mut requests: Vec<ToolRequest> = Vec::new();
@@ -125,7 +130,7 @@ impl CallAssembler {
         requests
     }
 
-    /// Returns the place of the call that a fragment belongs to; none if it begins another one.
+    /// Returns the place of the call that a fragment belongs to; none if it starts another one.
     fn place(&self, fragment: &Fragment) -> Option<usize> {
         let of_index =
             fragment.index.and_then(|_| self.calls.iter().rposition(|c| c.index == fragment.index));
@@ -138,7 +143,7 @@ impl CallAssembler {
             if !is_renumbered {
                 return Some(place);
             }
-            // One id at two indexes: two calls, or one that is counted on with each fragment.
+            // One id at two indexes: two calls, or one whose index increases with each fragment.
             return of_index
                 .or((fragment.name.is_empty() || !call.ends_before(fragment)).then_some(place));
         }
@@ -164,8 +169,8 @@ impl CallAssembler {
         goes_on.then_some(place)
     }
 
-    /// Returns true if a fragment has the next part of the name of a call that has no arguments yet. Two names of tools are
-    /// two calls.
+    /// Returns true if a fragment has the next part of the name of a call without arguments so far.
+    /// Two names of tools are two calls.
     fn names_more(&self, call: &PartialCall, fragment: &Fragment) -> bool {
         if call.name.is_empty() || fragment.name.is_empty() || !call.arguments.is_empty() {
             return false;
@@ -180,7 +185,7 @@ impl CallAssembler {
 }
 
 impl PartialCall {
-    /// Returns true if a fragment with a name, and without an id that differs, begins another call.
+    /// Returns true if a fragment with a name, and without an id that differs, starts another call.
     fn ends_before(&self, fragment: &Fragment) -> bool {
         if fragment.name.is_empty() || self.name.is_empty() {
             return false;
@@ -188,17 +193,19 @@ impl PartialCall {
         if self.name != fragment.name {
             return true;
         }
-        // What was written so far is read only where it may end here, and not for each of thousands of fragments.
+        // The arguments so far are parsed only if they may end here, and not for each of thousands
+        // of fragments.
         let begins = fragment.arguments.trim_start().starts_with('{');
         if !begins || self.arguments.len() > MAX_READ {
             return false;
         }
-        // An empty object is how some begin, and the whole how some end.
+        // Some servers send an empty object first, others the whole arguments last.
         let arguments = arguments_of(&self.arguments);
         is_object(&arguments) && arguments != "{}" && arguments != fragment.arguments
     }
 
-    /// Returns true if these arguments were begun, and the fragment goes on with them, or only begins them.
+    /// Returns true if these arguments are incomplete, and the fragment continues them or only
+    /// starts them.
     fn lacks(&self, fragment: &Fragment) -> bool {
         let more = fragment.arguments.trim_start();
         if self.arguments.is_empty() {
@@ -213,8 +220,9 @@ impl PartialCall {
     }
 }
 
-/// Joins the fragments of arguments. Some servers begin with `{}`, send the whole again at the end, or the whole so far
-/// each time: where all fragments are no object together, those from a later beginning on are tried.
+/// Joins the fragments of arguments. Some servers start with `{}`, send the whole again at the end,
+/// or the whole so far each time: if all fragments together are not an object, those from a later
+/// start on are tried.
 pub(super) fn arguments_of(fragments: &[String]) -> String {
     let whole = fragments.concat();
     if whole.trim().is_empty() || is_object(&whole) {
@@ -257,7 +265,7 @@ mod tests {
         calls.map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect()
     }
 
-    /// What is sent, and the calls of it.
+    /// Name of the case, its fragments, and the expected calls.
     type Row<'a> = (&'a str, &'a [Fragment], &'a [&'a str]);
 
     fn are_understood(rows: &[Row<'_>]) {
@@ -267,11 +275,11 @@ mod tests {
     }
 
     #[test]
-    fn one_call_is_understood_however_it_is_cut() {
+    fn one_call_is_assembled_however_it_is_split() {
         let zero = Some(0);
         are_understood(&[
             (
-                "a new id in each, and an empty name",
+                "a new id in each fragment, and an empty name",
                 &[
                     fragment(zero, "1", "f", ""),
                     fragment(zero, "2", "", "{\"x\":"),
@@ -315,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn several_calls_are_told_apart_whatever_their_ids_and_indexes() {
+    fn several_calls_are_separated_whatever_their_ids_and_indexes() {
         let zero = Some(0);
         let one = Some(1);
         are_understood(&[
@@ -344,12 +352,12 @@ mod tests {
                 &["1 f {\"x\":1}", "1_1 f {\"x\":2}"],
             ),
             (
-                "one that is counted on",
+                "one whose index increases",
                 &[fragment(zero, "1", "f", "{\"x\":"), fragment(one, "1", "", "1}")],
                 &["1 f {\"x\":1}"],
             ),
             (
-                "an index of its own for each fragment",
+                "a separate index for each fragment",
                 &[fragment(zero, "1", "f", "{\"x\":"), fragment(one, "", "", "1}")],
                 &["1 f {\"x\":1}"],
             ),
@@ -359,7 +367,7 @@ mod tests {
                 &["1 f {\"x\":1}"],
             ),
             (
-                "the same, begun without arguments",
+                "the same, first without arguments",
                 &[
                     fragment(zero, "1", "f", ""),
                     fragment(zero, "2", "f", "{\"x\":"),
@@ -377,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_cut_is_joined_as_the_tools_tell() {
+    fn a_split_name_is_joined_if_a_tool_has_it() {
         let zero = Some(0);
         let calls = |names: &[&str], fragments: &[Fragment]| -> Vec<String> {
             let tool = |name: &&str| OfferedTool {
@@ -401,11 +409,11 @@ mod tests {
         }
         let others = [fragment(zero, "", "set", ""), fragment(zero, "", "_level", "{}")];
         assert_eq!(calls(&["set", "set_level"], &others), [" set_level {}"]);
-        // Two tools are two calls, although a third has both names.
+        // Two tools are two calls, although a third tool has both names joined.
         let whole = [fragment(zero, "", "set", ""), fragment(zero, "", "level", "{}")];
         assert_eq!(calls(&["set", "level", "setlevel"], &whole), [" set ", " level {}"]);
         assert_eq!(calls(&["other"], &two), ["1 set_ ", " level {}"]);
-        // Marks of a template are no part of a name.
+        // Template tokens are not part of a name.
         let marked = [
             fragment(zero, "1", "set_level<|channel|>commentary", ""),
             fragment(zero, "", "<|constrain|>json", "{}"),
@@ -414,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_sent_in_a_form_that_every_vendor_takes() {
+    fn ids_are_sent_in_a_form_that_every_vendor_accepts() {
         assert_eq!(
             ["call_a-1", "functions.f:0", ""].map(sent_id),
             ["call_a-1", "functions_f_0", "_"]
@@ -425,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_objects_are_no_repeats() {
+    fn nested_objects_are_not_repeats() {
         let nested = [
             fragment(Some(0), "1", "f", "{\"a\":"),
             fragment(Some(0), "", "", "{\"a\":1}"),
@@ -434,7 +442,7 @@ mod tests {
         assert_eq!(assembled(&nested), ["1 f {\"a\":{\"a\":1}}"]);
     }
 
-    /// How a server writes a call.
+    /// Habits of a server when it writes a call.
     #[derive(Debug, Clone)]
     struct Habits {
         has_index: bool,
@@ -458,7 +466,7 @@ mod tests {
         )
     }
 
-    /// The fragments of a call whose arguments are cut at these places.
+    /// Returns the fragments of a call whose arguments are split at these places.
     fn cut(
         number: u64,
         name: &str,
@@ -497,7 +505,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_calls_are_cut_and_repeated_the_same_come_out(
+        fn calls_are_the_same_however_they_are_split_and_repeated(
             calls in prop::collection::vec(
                 ("[a-z]{1,6}", "[a-z]{0,6}", 0..1_000_u32, prop::collection::vec(any::<prop::sample::Index>(), 0..5)), 1..4),
             habits in habits(),
@@ -513,7 +521,7 @@ mod tests {
         }
 
         #[test]
-        fn any_fragments_are_survived(
+        fn no_fragments_cause_a_panic(
             fragments in prop::collection::vec((prop::option::of(0..3_u64), "[ab]?", "[fg]?", "[{}\":x1]{0,4}"), 0..100),
         ) {
             let all: Vec<Fragment> = fragments.iter().map(|(i, id, name, a)| fragment(*i, id, name, a)).collect();

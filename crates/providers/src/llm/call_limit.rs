@@ -1,6 +1,6 @@
-//! Limit of the calls that one model answers at once, for all frontends together. A call beyond it
-//! waits for another to end. Devices have a part of the calls to themselves: somebody listens, and
-//! no number of applications may make a voice wait for its words. Not for the rate of requests.
+//! Limit on concurrent calls of one model, for all frontends together. A call beyond the limit
+//! waits for another to end. A part of the limit is reserved for devices: a user is listening, and
+//! no number of applications may delay a spoken answer. Not for the rate of requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +14,16 @@ use tokio::time::timeout;
 
 use super::cost_tracker::DEVICE_FRONTEND;
 
-/// Part of the calls that is for devices alone: one of so many.
+/// Part of the limit that is reserved for devices: one in this many calls.
 const RESERVED_PART: usize = 4;
-/// Most models with a limit of their own; settings that change may name new ones for ever.
+/// Maximum number of models with their own limit; changed settings may name new models without end.
 const MOST_MODELS: usize = 64;
 
 /// Limits of all models. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct CallLimits(Arc<Mutex<HashMap<Key, Arc<CallLimit>>>>);
 
-/// Base URL and name of a model, and its most calls.
+/// Base URL and name of a model, and its maximum number of concurrent calls.
 type Key = (String, String, usize);
 
 /// Limit of one model.
@@ -70,7 +70,7 @@ pub(super) struct LimitedLlm {
     pub(super) inner: Arc<dyn Llm>,
     pub(super) limit: Arc<CallLimit>,
     pub(super) frontend: &'static str,
-    /// Longest wait for another call to end.
+    /// Maximum wait for another call to end.
     pub(super) patience: Duration,
 }
 
@@ -100,7 +100,7 @@ impl Llm for LimitedLlm {
         .boxed()
     }
 
-    /// Prefetches only while the model has a free place: nobody waits for it.
+    /// Prefetches only while the model has a free permit: no caller waits for it.
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         let Ok(permit) = Arc::clone(&self.limit.all).try_acquire_owned() else {
             return Box::pin(std::future::ready(()));
@@ -126,7 +126,7 @@ impl Llm for LimitedLlm {
 }
 
 fn busy() -> ProviderError {
-    let why = "as many calls as `llm.max_calls` allows are in progress";
+    let why = "the maximum number of concurrent calls (`llm.max_calls`) is in progress";
     ProviderError::because("llm", ProviderErrorKind::RateLimited, why)
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_beyond_the_limit_waits_and_devices_keep_their_part() {
+    async fn a_call_beyond_the_limit_waits_and_devices_have_a_reserved_part() {
         let limit = CallLimits::default().of("http://127.0.0.1/v1", "m", 4);
         let (chat, chats) = model(&limit, "chat");
         let mut calls: Vec<_> = (0..3).map(|_| chat.reply(Prompt::default())).collect();
@@ -198,7 +198,7 @@ mod tests {
         let mut waits = waiting.next();
         assert!(futures_util::poll!(&mut waits).is_pending());
         drop(calls);
-        assert!(waits.await.unwrap().is_ok(), "a call that ended makes place");
+        assert!(waits.await.unwrap().is_ok(), "the end of a call frees a permit");
         assert_eq!(*chats.borrow(), 1);
     }
 

@@ -31,7 +31,7 @@ use super::tool_schema::normal_form;
 /// Provider name in errors.
 pub(super) const PROVIDER: &str = "openai-llm";
 
-/// Longest arguments of all calls of one answer, in bytes.
+/// Maximum size of the arguments of all calls of one answer, in bytes.
 pub(super) const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
 
 /// Builds the JSON of the request: async-openai's types, with corrections for compatible servers.
@@ -42,7 +42,7 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
         ToolChoice::Auto => ToolChoiceOptions::Auto,
     };
     let any = !tools.is_empty();
-    // Only the types of async-openai are used: its client fails where compatible servers differ. Decision 0006.
+    // Only the types of async-openai are used: its client fails if compatible servers differ. Decision 0006.
     let mut order = json!(CreateChatCompletionRequest {
         model: model.to_owned(),
         messages: prompt.messages.iter().map(message).collect(),
@@ -95,13 +95,13 @@ fn message(message: &ChatMessage) -> ChatCompletionRequestMessage {
     }
 }
 
-/// Asks for the token usage at the end of the answer.
+/// Requests the token usage at the end of the answer.
 pub(super) fn with_usage(mut order: Value) -> Value {
     order["stream_options"] = json!({ "include_usage": true });
     order
 }
 
-/// Converts an earlier call of the model. Some servers refuse arguments that are no JSON object,
+/// Converts an earlier call of the model. Some servers refuse arguments that are not a JSON object,
 /// even if the model itself wrote them.
 fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
     let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
@@ -121,7 +121,7 @@ pub(super) struct AnswerAssembler {
     begun: bool,
     /// Text so far, if it came in messages and not in deltas.
     message: Option<String>,
-    /// Present after the reason of the end was sent, until more comes.
+    /// Present once the finish reason was sent, until more content arrives.
     finish: Option<Finish>,
     /// True after the end marker of the stream.
     done: bool,
@@ -130,12 +130,12 @@ pub(super) struct AnswerAssembler {
     usage: Option<Usage>,
 }
 
-/// End of an answer, as it was told.
+/// End of an answer, as the server reported it.
 #[derive(Debug, Clone, Copy)]
 struct Finish {
-    /// True if the answer was cut at its longest length.
+    /// True if the answer was truncated at its maximum length.
     truncated: bool,
-    /// True if the same piece has content: some servers tell the end with each.
+    /// True if the same piece has content: some servers send a finish reason with each.
     with_content: bool,
 }
 
@@ -194,12 +194,12 @@ impl AnswerParser for AnswerAssembler {
 }
 
 impl AnswerAssembler {
-    /// Reads one chunk. Servers leave out and add fields, with types of their own: unknown content
-    /// is ignored.
+    /// Reads one chunk. Servers omit and add fields, and change their types: unknown content is
+    /// ignored.
     fn chunk(&mut self, chunk: &Value) {
         self.usage = usage(&chunk["usage"]).or(self.usage);
         for choice in several(&chunk["choices"]) {
-            // Some servers tell it within the choice.
+            // Some servers send the usage within the choice.
             self.usage = self.usage.or(usage(&choice["usage"]));
             // Only one choice was requested.
             if whole(&choice["index"]).is_none_or(|index| index == 0) {
@@ -253,8 +253,8 @@ impl AnswerAssembler {
         }
     }
 
-    /// Returns the part of a message's text that is new. Some servers send the message piece by piece, others repeat
-    /// all of it so far.
+    /// Returns the new part of a message's text. Some servers send the message piece by piece,
+    /// others repeat all of it so far.
     fn new_words(&mut self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
@@ -280,13 +280,13 @@ impl AnswerAssembler {
     }
 }
 
-/// Returns true for the mark of a stream's end. Some servers write it in lower case or in quotes.
+/// Returns true for the end mark of a stream. Some servers write it in lower case or in quotes.
 fn is_end(event: &str) -> bool {
     let around = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'');
     event.trim_matches(around).eq_ignore_ascii_case("[DONE]")
 }
 
-/// Returns the error that a chunk tells. Some servers tell an empty one beside content.
+/// Returns the error that a chunk reports. Some servers send an empty one beside content.
 fn error_of(chunk: &Value) -> Option<&Value> {
     let error = chunk.get("error")?;
     if matches!(error, Value::Null | Value::Bool(false)) {
@@ -322,7 +322,7 @@ pub(crate) fn words(content: &Value) -> String {
             let kind = part.get("type").and_then(Value::as_str).unwrap_or("text");
             let known = ["text", "output_text", "text_delta", "refusal"].contains(&kind);
             let text = part.get("text").or(part.get("refusal")).unwrap_or(&Value::Null);
-            // Some servers put the text into an object of its own.
+            // Some servers put the text into a nested object.
             let text = text.get("value").unwrap_or(text);
             text.as_str().filter(|_| known).unwrap_or_default().to_owned()
         }

@@ -1,5 +1,6 @@
-//! Deadlines of one answer: its first words, the time between its pieces, and its end. Only waits for the model count: an answer
-//! is read as it is spoken, which may take minutes. Not for retries, which are in [`crate::retry`].
+//! Deadlines of one answer: its first words, the time between its pieces, and its end. Only waits
+//! for the model count: an answer is read during playback, which may take minutes. Not for retries,
+//! which are in [`crate::retry`].
 
 use std::time::Duration;
 

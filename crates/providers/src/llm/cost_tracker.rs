@@ -1,4 +1,4 @@
-//! Usage and cost of language models by frontend: requests, failures, tokens and money, for people
+//! Usage and cost of language models by frontend: requests, failures, tokens and cost, for the API
 //! and as metrics. Not for the prices, which the settings contain.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ pub const DEVICE_FRONTEND: &str = "device";
 /// Totals of one frontend's requests since the start of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, ToSchema)]
 pub struct LlmFigures {
-    /// Requested answers. One that another model gave in the end counts once.
+    /// Number of requested answers. One that a fallback model gave counts once.
     pub requests: u64,
-    /// Requests that failed, before or after their first words.
+    /// Number of requests that failed, before or after their first words.
     pub failures: u64,
     /// Prompt tokens, as reported by providers. A cancelled answer reports none.
     pub prompt_tokens: u64,

@@ -1,9 +1,10 @@
-//! Reads the JSON of an answer's events, also where a server cut a character in two or wrote what JSON does not have. Not
-//! for what an event means.
+//! Parser of the JSON of an answer's events. It accepts characters that a server split in two, and
+//! values that JSON does not have. Not for the meaning of an event.
 //!
-//! - Half a character at the end of a text is joined with the other half at the beginning of a text in the next event.
-//!   Without that one, and elsewhere, it is dropped.
-//! - What is not JSON is passed over: many words keep a connection open, and a line costs no answer.
+//! - Half a character at the end of a text is joined with the other half at the beginning of a text
+//!   in the next event. An unmatched half is dropped.
+//! - Input that is not JSON is skipped: servers send various words to keep a connection open, and
+//!   one line must not lose the answer.
 
 use hearken_ports::ProviderError;
 use hearken_proto::json::{escaped_code, mended};
@@ -39,14 +40,14 @@ impl EventJson {
             Some(value) => self.has_read |= value.is_object() || value.is_array(),
             None => {
                 // The event's text may repeat the user's words.
-                tracing::debug!(bytes = event.len(), "passed over an event that is not JSON");
+                tracing::debug!(bytes = event.len(), "skipped an event that is not JSON");
                 self.has_passed_over = true;
             }
         }
         value
     }
 
-    /// Returns the error of an answer of which nothing could be read; none if something was, or nothing came.
+    /// Returns an error if events arrived and none could be read.
     pub(super) fn unreadable(&self, provider: &'static str) -> Option<ProviderError> {
         let is_unreadable = self.has_passed_over && !self.has_read;
         is_unreadable.then(|| violated(provider, "the answer is not JSON"))
@@ -58,7 +59,8 @@ impl EventJson {
         read.or_else(|| serde_json::from_str(&mended(&joined)?).ok())
     }
 
-    /// Returns an event without halves of characters. `half` is the one that the last event ended with.
+    /// Returns an event without halves of characters. `half` is the one at the end of the last
+    /// event.
     fn joined(&mut self, event: &str, mut half: Option<String>) -> String {
         let mut joined = String::with_capacity(event.len() + HALF_BYTES);
         let mut rest = event;
@@ -66,7 +68,7 @@ impl EventJson {
             let (ahead, escape) = rest.split_at(at);
             joined.push_str(ahead);
             let Some(found) = half_of(escape) else {
-                // The character behind a backslash begins no escape of its own.
+                // The character after a backslash does not start another escape.
                 let end = escape.char_indices().nth(2).map_or(escape.len(), |(end, _)| end);
                 let (known, behind) = escape.split_at(end);
                 joined.push_str(known);
@@ -97,7 +99,7 @@ impl EventJson {
     }
 }
 
-/// Returns the half of a character that a text begins with, if it is escaped.
+/// Returns the half of a character at the beginning of a text, if it is escaped.
 fn half_of(escape: &str) -> Option<Half> {
     match escaped_code(escape)? {
         0xd800..=0xdbff => Some(Half::First),
@@ -113,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the texts of these events, each with its quotes, and `-` for what is passed over.
+    /// Returns the texts of these events, each with its quotes, and `-` for skipped ones.
     fn texts(events: &[&str]) -> Vec<String> {
         let mut reader = EventJson::default();
         let text = |value: Value| value["t"].as_str().unwrap_or("?").to_owned();
@@ -130,7 +132,7 @@ mod tests {
             (&[r#"{"t":"\ude00b"}"#], &["b"]),
             (&[r#"{"t":"a\ud83db"}"#, r#"{"t":"\ude00"}"#], &["ab", ""]),
             (&[r#"{"t":"\ud83d\ude00\ud83d"}"#, r#"{"t":"\ude01"}"#], &["😀", "😁"]),
-            // Ordinary escapes stay, and text about escapes.
+            // Ordinary escapes are unchanged, and so is text about escapes.
             (&[r#"{"t":"\ud83d\ude00\n\"\\ud83d\u4f60"}"#], &["😀\n\"\\ud83d你"]),
             (&[r#"{"t":"\\\ud83d"}"#, r#"{"t":"\ude00"}"#], &["\\", "😀"]),
         ] {
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_passed_over_and_told_where_nothing_else_came() {
+    fn input_that_is_not_json_is_skipped_and_an_error_if_nothing_else_came() {
         let told = |events: &[&str]| {
             let mut reader = EventJson::default();
             for event in events {
@@ -164,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_event_is_survived_and_json_is_read_as_it_is(text in ".{0,20}", odd in "[\\\\ud8e0\"{}a]{0,24}") {
+        fn no_event_causes_a_panic_and_json_is_read_unchanged(text in ".{0,20}", odd in "[\\\\ud8e0\"{}a]{0,24}") {
             let mut reader = EventJson::default();
             reader.read(&odd);
             let value = json!({ "t": text });

@@ -1,38 +1,41 @@
-//! Reads a model's answer as it comes: the data of server-sent events, as leniently as servers that only resemble the
-//! standard need. Not for what the data mean.
+//! Reader of a model's answer as it arrives: the data of server-sent events, with leniency for
+//! servers that only resemble the standard. Not for the meaning of the data.
 //!
-//! - Data are JSON or one word, such as `[DONE]`. A value is complete where its last bracket closes: some servers leave
-//!   out the empty line between events or at the end, write several values in one, or one in several lines.
-//! - Lines that are JSON by themselves are data, too: some servers answer without a stream, or with a value a line.
-//! - A byte-order mark, half a character, and fields and comments of the standard are no data.
+//! - Data are JSON or one word, such as `[DONE]`. A value is complete at its last closing bracket:
+//!   some servers omit the empty line between events or at the end, write several values in one
+//!   event, or one value in several lines.
+//! - Lines that are JSON are data too: some servers answer without a stream, or with one value per
+//!   line.
+//! - A byte-order mark, half a character, and other fields and comments of the standard are not
+//!   data.
 
 use std::collections::VecDeque;
 
-/// Longest line, in bytes: a whole answer fits.
+/// Maximum length of a line, in bytes: a whole answer fits.
 const MAX_LINE_BYTES: usize = 256 << 10;
 
-/// A line of the answer is longer than the longest.
+/// A line of the answer exceeds the maximum length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LineTooLong;
 
-/// Data of an answer, out of the pieces in which it comes.
+/// Reader of the data of an answer that arrives in pieces.
 #[derive(Default)]
 pub(super) struct EventReader {
     line: Vec<u8>,
-    /// True behind a carriage return, of which a line feed is the second half.
+    /// True after a carriage return; a line feed there is its second half.
     after_return: bool,
     /// True after the first line.
     begun: bool,
-    /// A value that is not complete.
+    /// Incomplete value.
     value: String,
-    /// True if the value stands in lines of its own, and not in those of events.
+    /// True if the value is on lines of its own, and not in the lines of events.
     is_bare: bool,
     brackets: Brackets,
     ready: VecDeque<String>,
 }
 
 impl EventReader {
-    /// Reads one more piece.
+    /// Reads the next piece.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), LineTooLong> {
         for part in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let (content, end) = match part.split_last() {
@@ -74,7 +77,7 @@ impl EventReader {
                 self.end_value();
             }
         } else if let Some(mut data) = line.strip_prefix("data:") {
-            // Some proxies put an event into one more.
+            // Some proxies wrap an event in another one.
             while let Some(inner) = data.trim_start().strip_prefix("data:") {
                 data = inner;
             }
@@ -86,9 +89,9 @@ impl EventReader {
         }
     }
 
-    /// Adds a line of data, which stands by itself or in an event.
+    /// Adds a line of data, on its own or from an event.
     fn add(&mut self, line: &str, is_bare: bool) {
-        // A word is complete where a value begins.
+        // The start of a value completes a word before it.
         if !self.brackets.are_open()
             && (line.trim_start().starts_with(['{', '[']) || line.trim() == "[DONE]")
         {
@@ -101,7 +104,7 @@ impl EventReader {
         let mut from = 0;
         for (at, byte) in line.bytes().enumerate() {
             if self.brackets.closes(byte) {
-                // A bracket is one byte, and no part of another character.
+                // A bracket is one byte, and not part of another character.
                 self.value.push_str(&line[from..=at]);
                 from = at + 1;
                 self.end_value();
@@ -137,7 +140,7 @@ impl Brackets {
         self.depth > 0
     }
 
-    /// Reads one more byte. Returns true if it closes the last bracket.
+    /// Reads the next byte. Returns true if it closes the last bracket.
     fn closes(&mut self, byte: u8) -> bool {
         if std::mem::take(&mut self.escaped) {
             return false;
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_be_long_and_not_longer() {
+    fn a_line_is_refused_only_above_the_maximum_length() {
         let mut reader = EventReader::default();
         let half = vec![b'x'; MAX_LINE_BYTES / 2];
         assert_eq!((reader.push(&half), reader.push(&half)), (Ok(()), Ok(())));
@@ -218,7 +221,7 @@ mod tests {
         assert_eq!((reader.push(&half), reader.push(&half)), (Ok(()), Err(LineTooLong)));
     }
 
-    /// Parts of streams, right and wrong.
+    /// Parts of streams, valid and invalid.
     fn scraps() -> impl Strategy<Value = Vec<u8>> {
         let all: Vec<&[u8]> = vec![
             b"data: ",
@@ -248,7 +251,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_is_cut_the_same_is_read(
+        fn data_are_the_same_however_the_stream_is_split(
             stream in prop_oneof![scraps(), prop::collection::vec(any::<u8>(), 0..200)],
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         ) {

@@ -1,11 +1,11 @@
 //! Vendor-specific request fields from the settings, such as `enable_thinking`. Not for fields that
-//! the server writes itself.
+//! the server itself sets.
 
 use hearken_outbound::SettingError;
 use serde_json::Value;
 use toml::Table;
 
-/// Fields of either API that the server writes itself.
+/// Fields of either API that the server itself sets.
 const OWN: [&str; 14] = [
     "messages",
     "model",
@@ -23,16 +23,16 @@ const OWN: [&str; 14] = [
     "prompt",
 ];
 
-/// Longest JSON of all these fields, in bytes.
+/// Maximum size of the JSON of all these fields, in bytes.
 const MAX_BYTES: usize = 16 << 10;
 
 /// Checks the fields of the section that `key` names.
 ///
 /// # Errors
-/// A field is one that the server writes itself, or the fields are too long.
+/// A field is one that the server itself sets, or the fields are too long.
 pub(crate) fn check(key: &'static str, extra: &Table) -> Result<(), SettingError> {
     if let Some(own) = extra.keys().find(|name| OWN.contains(&name.as_str())) {
-        let allowed = "fields that the server does not write itself; that one it does";
+        let allowed = "fields that the server does not set itself";
         return Err(SettingError::value(key, own, allowed));
     }
     let bytes = serde_json::to_string(extra).map_or(usize::MAX, |text| text.len());
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_fields_of_others_are_added() {
+    fn fields_that_the_server_sets_are_refused() {
         let extra = |text: &str| toml::from_str::<Table>(text).unwrap();
         let told = |text: &str| check("llm.extra", &extra(text)).err().map(|e| e.to_string());
         assert_eq!(told("enable_thinking = false"), None);

@@ -1,12 +1,12 @@
-//! Request fields that some servers or models refuse. They are learnt from refusals, and from then
-//! on left out or renamed. Not for the list of fields in a request.
+//! Request fields that some servers or models refuse. They are learnt from refusals, and omitted or
+//! renamed in later requests. Not for the list of fields in a request.
 //!
-//! - A field that a refusal names is changed, one field after the other, and the request is sent
-//!   again at once.
-//! - If the refusal names none, each field that was never accepted is changed by itself, then all
-//!   of them. After three fruitless searches there are no more for this model.
+//! - A field that a refusal names is changed, one field at a time, and the request is resent
+//!   immediately.
+//! - If the refusal names no field, each field that was never accepted is changed by itself, then
+//!   all of them. There are at most three fruitless searches per model.
 //! - Only changes that led to an answer are remembered.
-//! - What a refusal says about tools is in `refused_tools`.
+//! - Statements of a refusal about tools are in `refused_tools`.
 
 mod refused_tools;
 
@@ -25,7 +25,7 @@ use super::markup::Opening;
 /// Request field that may be refused.
 pub(crate) struct RefusableField {
     name: &'static str,
-    /// Alternative name of the field; none if it is left out.
+    /// Alternative name of the field; none to omit it.
     instead: Option<&'static str>,
 }
 
@@ -44,10 +44,10 @@ pub(crate) const ANTHROPIC: &[RefusableField] = &[
     RefusableField { name: "tool_choice", instead: None },
 ];
 
-/// Most fruitless searches for the meaning of a refusal.
+/// Maximum number of fruitless searches for the cause of a refusal.
 const MOST_SEARCHES: u8 = 3;
 
-/// Most models that are remembered.
+/// Maximum number of models that are remembered.
 const MOST_MODELS: usize = 64;
 
 /// Set of fields: one bit for each index of the list.
@@ -63,13 +63,13 @@ pub(crate) struct ModelFindings {
     taken: AtomicU8,
     refused: AtomicU8,
     searches: AtomicU8,
-    /// 1 if its answers begin with thinking without an opening mark, else 0.
+    /// 1 if its answers start with thinking without an opening mark, else 0.
     unmarked: AtomicU8,
     tools: RefusedTools,
 }
 
 impl ModelFindings {
-    /// Creates an entry for a model of which only the name is known.
+    /// Creates an entry for a model, given only its name.
     pub(crate) fn new(fields: &'static [RefusableField], model: &str) -> Self {
         let unmarked = AtomicU8::new(sounds_thoughtful(model).into());
         let zero = || AtomicU8::new(0);
@@ -116,7 +116,7 @@ impl ModelFindings {
         order
     }
 
-    /// Returns the field of `among` that a refusal names first; none as an empty set.
+    /// Returns the field of `among` that a refusal names first; an empty set if it names none.
     fn named(&self, told: &RefusalBody, among: Fields) -> Fields {
         let text = told.param.as_ref().unwrap_or(&told.text);
         let names = self.fields.iter().enumerate().filter(|(place, _)| among & bit(*place) != 0);
@@ -155,7 +155,8 @@ pub(crate) async fn ask<T, F>(
 where
     F: Future<Output = Result<T, Refusal>>,
 {
-    // Refusals say which fields a base knows, so that there is no setting for each vendor. Decision 0036.
+    // Refusals show which fields a server supports, so that no vendor needs a setting. Decision
+    // 0036.
     known.tools.leave_out(&mut order);
     let mut left_out = known.refused.load(Ordering::Relaxed) & known.present(&order);
     let mut trial = Trial::default();
@@ -174,7 +175,7 @@ where
         let may_name = is_of_the_fields(&refusal) && !has_place;
         let named = if may_name { known.named(&refusal.told, sent) } else { 0 };
         left_out |= named;
-        // A field that is named is surer than words about tools.
+        // A field name is more reliable evidence than words about tools.
         let goes_on = named != 0
             || complaint.is_some_and(|complaint| {
                 trial.leave_out(&known.tools, &mut order, complaint, &refusal)
@@ -216,7 +217,7 @@ fn is_of_the_fields(refusal: &Refusal) -> bool {
     refusal.status.is_some_and(|status| wrong.contains(&status))
 }
 
-/// Returns the position of a name that stands as a separate word.
+/// Returns the position of a name that appears as a separate word.
 fn word(text: &str, name: &str) -> Option<usize> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)
@@ -224,8 +225,8 @@ fn word(text: &str, name: &str) -> Option<usize> {
         .find(|at| !text[..*at].ends_with(part) && !text[at + name.len()..].starts_with(part))
 }
 
-/// Returns true if the model's name suggests thinking without an opening mark. Many servers leave
-/// out that mark for such models.
+/// Returns true if the model's name suggests thinking without an opening mark. Many servers omit
+/// that mark for such models.
 fn sounds_thoughtful(model: &str) -> bool {
     let words = ["r1", "qwq", "thinking", "reasoner", "reasoning"];
     let lower = model.to_ascii_lowercase();
@@ -246,8 +247,8 @@ impl std::fmt::Debug for Findings {
 }
 
 impl Findings {
-    /// Returns the known properties of this model. The number of models is bounded: with too many,
-    /// all are forgotten and learnt again.
+    /// Returns the known properties of this model. The number of models is bounded: beyond the
+    /// bound, all are forgotten and relearnt.
     pub(crate) fn for_model(
         &self,
         base: &str,

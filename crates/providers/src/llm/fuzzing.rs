@@ -18,11 +18,11 @@ use super::markup::Opening;
 use super::{chat_json, messages_json};
 use crate::settings::LlmSettings;
 
-/// Most calls of an answer: those in fields, and those written as text, each as often as an input
-/// has marks.
+/// Maximum number of calls of an answer: those in fields, and those written as text, each as often
+/// as an input has marks.
 const MAX_CALLS: usize = 64;
 
-/// Client that never connects; it only holds what is known of a model.
+/// Client that never connects; it only holds the known properties of a model.
 static BASE: LazyLock<Arc<Base>> = LazyLock::new(|| {
     let known = Arc::new(ModelFindings::new(fields::OPENAI, "a model"));
     let url = "http://127.0.0.1/".parse().expect("an address");
@@ -30,14 +30,14 @@ static BASE: LazyLock<Arc<Base>> = LazyLock::new(|| {
     Arc::new(base.unwrap_or_else(|error| panic!("{error}")))
 });
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    Builder::new_current_thread().enable_time().build().expect("a runtime needs no more")
+    Builder::new_current_thread().enable_time().build().expect("the runtime can be built")
 });
 
-/// An answer, with its text in one piece and without the ids that we give to calls.
+/// An answer, with its text in one piece and without generated call ids.
 #[derive(Debug, PartialEq, Default)]
 struct Answer {
     text: String,
-    /// The place in the text, the id, if it is the model's, the name and the arguments.
+    /// Place in the text, id (if it is the model's), name and arguments.
     calls: Vec<(usize, String, String, String)>,
     announced: usize,
     finished: Option<(bool, Option<Usage>)>,
@@ -53,7 +53,8 @@ fn prompt() -> Prompt {
     Prompt { tools: [tool("get_weather"), tool("f")].into(), ..Prompt::default() }
 }
 
-/// Reads an answer whose body comes in these pieces. The model is known to open answers like this.
+/// Reads an answer whose body arrives in these pieces. The model is known to open its answers this
+/// way.
 async fn read<R: AnswerParser>(
     pieces: &[&[u8]],
     provider: &'static str,
@@ -71,7 +72,7 @@ async fn read<R: AnswerParser>(
             Ok(LlmDelta::Text(text)) => answer.text.push_str(&text),
             Ok(LlmDelta::Calling) => answer.announced += 1,
             Ok(LlmDelta::Call(call)) => {
-                assert_eq!(answer.announced, 1, "calls are announced, once");
+                assert_eq!(answer.announced, 1, "calls are announced exactly once");
                 let ours = call.id.strip_prefix("call_").is_some_and(|id| id.len() == 16);
                 let id = if ours { String::new() } else { call.id };
                 answer.calls.push((answer.text.len(), id, call.name, call.arguments));
@@ -86,8 +87,8 @@ async fn read<R: AnswerParser>(
     answer
 }
 
-/// Any body gives an answer or an error, no longer than itself, and the same however it is cut.
-/// Where it fails, the cut decides how much of it has come before.
+/// Any body gives an answer or an error, no longer than itself, and the same however it is split.
+/// If it fails, the split decides how much arrives before the error.
 fn stream<R: AnswerParser>(bytes: &[u8], provider: &'static str) {
     for opening in [Opening::Marked, Opening::Missing] {
         let whole = RUNTIME.block_on(read::<R>(&[bytes], provider, opening));
@@ -111,7 +112,7 @@ fn stream<R: AnswerParser>(bytes: &[u8], provider: &'static str) {
 /// A streamed answer of OpenAI's API.
 ///
 /// # Panics
-/// Panics if it breaks what is promised of any answer.
+/// Panics if a property of every answer is broken.
 pub fn openai_stream(bytes: &[u8]) {
     stream::<chat_json::AnswerAssembler>(bytes, chat_json::PROVIDER);
 }
@@ -119,7 +120,7 @@ pub fn openai_stream(bytes: &[u8]) {
 /// A streamed answer of Anthropic's API.
 ///
 /// # Panics
-/// Panics if it breaks what is promised of any answer.
+/// Panics if a property of every answer is broken.
 pub fn anthropic_stream(bytes: &[u8]) {
     stream::<messages_json::AnswerAssembler>(bytes, messages_json::PROVIDER);
 }

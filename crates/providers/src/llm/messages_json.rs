@@ -5,7 +5,7 @@
 //! (api/errors). Rules that OpenAI's API does not have:
 //!
 //! - the system prompt is a separate field, `system`;
-//! - roles alternate, beginning with the user: messages of one role are merged into one;
+//! - roles alternate, starting with the user: messages of one role are merged into one;
 //! - a tool's result is a block at the beginning of the user's next message;
 //! - text is never blank, and ids consist of letters, digits, `_` and `-`.
 
@@ -30,7 +30,7 @@ use super::tool_schema::normal_form;
 /// Provider name in errors.
 pub(super) const PROVIDER: &str = "anthropic-llm";
 
-/// Text of the user in a conversation that does not begin with the user.
+/// Text of the user in a conversation that does not start with the user.
 const NOTHING_SAID: &str = "...";
 
 /// Builds the JSON of the request. The API accepts temperatures up to 1.0.
@@ -97,7 +97,7 @@ fn text(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// Converts an earlier call of the model. Arguments that are no JSON object are left out.
+/// Converts an earlier call of the model. Arguments that are not a JSON object are omitted.
 fn past_call(call: &ToolRequest) -> Value {
     let input: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
     json!({ "type": "tool_use", "id": sent_id(&call.id), "name": call.name, "input": input })
@@ -107,7 +107,8 @@ fn past_call(call: &ToolRequest) -> Value {
 struct PartialCall {
     id: String,
     name: String,
-    /// Those of the block's beginning, and those that follow. Some servers send the whole in both.
+    /// Arguments from the start of the block, and those that follow. Some servers send the whole in
+    /// both.
     arguments: Vec<String>,
 }
 
@@ -132,7 +133,7 @@ pub(super) struct AnswerAssembler {
     spoken: bool,
     thinks_apart: bool,
     usage: Usage,
-    /// Present when the answer is complete. True if it was cut at its longest length.
+    /// Present when the answer is complete. True if it was truncated at its maximum length.
     finish: Option<bool>,
     ready: VecDeque<LlmDelta>,
 }
@@ -174,7 +175,7 @@ impl AnswerParser for AnswerAssembler {
         if self.finish.is_some() { Progress::Over } else { Progress::Going }
     }
 
-    /// Drops calls that were cut in the middle.
+    /// Drops calls that were truncated.
     fn close(&mut self) {
         self.release();
         for (_, call) in std::mem::take(&mut self.calls) {
@@ -268,7 +269,7 @@ impl AnswerAssembler {
         }
     }
 
-    /// Ends a block. Its call waits for what follows: the reason of the end tells whether it was cut.
+    /// Ends a block. Its call is held until the finish reason shows whether it was truncated.
     fn stop(&mut self, index: u64) {
         if let Some(call) = self.calls.remove(&index) {
             self.release();
@@ -276,7 +277,7 @@ impl AnswerAssembler {
         }
     }
 
-    /// Hands on the call of the last block.
+    /// Passes on the call of the last block.
     fn release(&mut self) {
         if let Some(call) = self.held.take() {
             self.hand_on(call);

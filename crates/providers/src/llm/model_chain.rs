@@ -22,10 +22,10 @@ use crate::retry::{RetryPolicy, Retrying};
 use crate::service_health::ModelsHealth;
 use crate::settings::{LlmProvider, LlmSettings, ms};
 
-/// Most calls at once that can be configured.
+/// Maximum value of `max_calls`.
 const MAX_CALLS: usize = 100_000;
 
-/// Most fallbacks after the first model.
+/// Maximum number of fallbacks after the first model.
 const MAX_FALLBACKS: usize = 8;
 
 /// Options of one user of the language models.
@@ -40,7 +40,7 @@ pub struct ChainOptions {
     pub costs: CostTracker,
     /// Known properties of the models.
     pub findings: Findings,
-    /// Limits of the calls at once, which frontends share.
+    /// Limits on concurrent calls, which frontends share.
     pub call_limits: CallLimits,
     /// Health of the models, which frontends share.
     pub health: ModelsHealth,
@@ -68,7 +68,8 @@ impl ChainOptions {
         }
     }
 
-    /// Returns the options with shared knowledge of the models, shared limits of their calls, and their shared health.
+    /// Returns the options with shared knowledge of the models, shared limits on their calls, and
+    /// their shared health.
     #[must_use]
     pub fn sharing(
         self,
@@ -109,7 +110,7 @@ pub(super) fn chain(
     Ok(Arc::new(CountingLlm { inner, frontend, costs }))
 }
 
-/// Builds the model at this index of the list, with retries where this is safe.
+/// Builds the model at this index of the list, with retries if they are safe.
 fn one(
     settings: &LlmSettings,
     options: &ChainOptions,
@@ -145,7 +146,7 @@ fn one(
     let patience = ms(settings.first_token_timeout_ms);
     let service = options.health.of(url.as_str(), &settings.model, place);
     let inner = Arc::new(MeasuredLlm { inner, server, service });
-    // Our own limit is no failure of the service.
+    // Our own limit is not a failure of the service.
     let inner = Arc::new(LimitedLlm { inner, limit, frontend, patience });
     let inner = Arc::new(Retrying::new(inner, policy));
     Ok(Arc::new(PricedLlm { inner, prices, frontend, costs }))
@@ -208,14 +209,14 @@ mod tests {
 
     const EVENTS: &str = "content-type: text/event-stream\r\n";
 
-    /// Answer of the model "Hi.", up to its last words.
+    /// Answer of the model, "Hi.", up to its last words.
     const WORDS: &[u8] = b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi.\"}}]}\n\n";
 
     fn hi() -> Vec<u8> {
         answer(200, EVENTS, &[WORDS, b"data: [DONE]\n\n"].concat())
     }
 
-    /// Refusal with this status that asks for a wait.
+    /// Refusal with this status that requests a wait.
     fn refusal(status: u16, wait: &str) -> Vec<u8> {
         answer(status, &format!("retry-after: {wait}\r\n"), b"{}")
     }
@@ -225,7 +226,7 @@ mod tests {
         [ChainOptions::spoken("a", &costs), ChainOptions::patient("a", &costs)]
     }
 
-    /// Settings whose only limit is that of the whole request.
+    /// Settings that limit only the whole request.
     fn settings(server: &ScriptedServer, total: Duration) -> LlmSettings {
         let timeout_ms = u64::try_from(total.as_millis()).unwrap();
         LlmSettings {
@@ -264,7 +265,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_fault_is_tried_again_for_every_asker() {
+    async fn a_fault_is_retried_for_every_frontend() {
         for asker in askers() {
             let server = ScriptedServer::start([answer(500, "", b"{}"), hi()]).await;
             let told = ask(&settings(&server, MINUTE), &asker).await;
@@ -273,8 +274,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_wait_that_a_model_asks_for_is_kept_in_every_form() {
-        // A client that does not read them waits for a quarter of a second.
+    async fn a_wait_that_a_model_requests_is_respected_in_every_form() {
+        // A client that ignores the header waits for a quarter of a second.
         let least = Duration::from_secs(1);
         let date = (Timestamp::now() + 3.seconds()).strftime("%a, %d %b %Y %H:%M:%S GMT");
         let kept = async |status: u16, wait: String| {
@@ -288,38 +289,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_deadline_bounds_all_tries_of_a_silent_model() {
+    async fn one_deadline_bounds_all_attempts_with_a_silent_model() {
         let total = Duration::from_secs(2);
         let [spoken, patient] = askers();
         let silent = async |asker: ChainOptions| {
             let server = ScriptedServer::start([]).await;
             let told = ask(&settings(&server, total), &asker).await;
             assert_eq!((told.failed, server.requests()), (Some(Timeout), 1));
-            // The earliest end of a second try with a deadline of its own.
+            // Earliest end of a second attempt with its own deadline.
             assert!(told.took < 2 * total, "{:?}", told.took);
         };
         tokio::join!(silent(spoken), silent(patient));
     }
 
     #[tokio::test]
-    async fn a_try_that_could_begin_only_after_the_deadline_is_not_waited_for() {
+    async fn an_attempt_that_could_start_only_after_the_deadline_is_not_made() {
         for asker in askers() {
             let server = ScriptedServer::start([refusal(500, "4.5"), hi()]).await;
             let told = ask(&settings(&server, Duration::from_secs(4)), &asker).await;
-            // The model's error is told at once, and no time-out later.
+            // The model's error is returned at once, and not a later timeout.
             assert_eq!((told.failed, server.requests()), (Some(Fault), 1));
         }
     }
 
     #[tokio::test]
-    async fn one_deadline_bounds_the_answer_of_a_later_try() {
+    async fn one_deadline_bounds_the_answer_of_a_later_attempt() {
         let wait = Duration::from_millis(1_500);
         let total = Duration::from_secs(3);
         let stuck = endless(EVENTS, WORDS);
         let server = ScriptedServer::start([refusal(500, "1.5"), stuck]).await;
         let told = ask(&settings(&server, total), &askers()[0]).await;
         assert_eq!((&*told.text, told.failed, server.requests()), ("Hi.", Some(Timeout), 2));
-        // The earliest end of a second try with a deadline of its own.
+        // Earliest end of a second attempt with its own deadline.
         assert!(told.took < wait + total, "{:?}", told.took);
     }
 }

@@ -1,4 +1,5 @@
-//! Metrics of the language model by the frontend that asked, and of fallback models. Not for times, which `metrics` has.
+//! Metrics of the language model by frontend, and of fallback models. Not for durations, which are
+//! in `metrics`.
 
 use std::sync::Once;
 
@@ -25,7 +26,8 @@ pub(crate) fn used(frontend: &'static str, usage: &Usage, cost: f64) {
     gauge!(COST, "face" => frontend).increment(cost);
 }
 
-/// Counts an answer of a fallback model, at this position of the list: those before it did not answer.
+/// Counts an answer of a fallback model at this position in the list, whose predecessors did not
+/// answer.
 pub(crate) fn fell_back(place: usize) {
     describe();
     counter!(FALLBACKS, "place" => place.to_string()).increment(1);

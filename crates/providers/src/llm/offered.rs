@@ -5,12 +5,12 @@ use std::sync::Arc;
 use hearken_ports::{OfferedTool, Prompt, ToolChoice};
 use serde_json::json;
 
-/// Longest name that servers accept.
+/// Maximum length of a name that servers accept.
 const MAX_NAME: usize = 64;
 
 /// Returns the tools of a prompt, and whether they may be called. Servers refuse a conversation
-/// with calls of tools that are not offered. If a prompt offers none, the tools that were called
-/// are offered and may not be called.
+/// with calls of tools that are not offered. If a prompt offers no tools, those called before are
+/// offered and may not be called.
 pub(super) fn offered(prompt: &Prompt) -> (Arc<[OfferedTool]>, ToolChoice) {
     if !prompt.tools.is_empty() {
         return (Arc::clone(&prompt.tools), prompt.tool_choice);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_called_is_offered_where_nothing_else_is() {
+    fn called_tools_are_offered_if_a_prompt_has_none() {
         assert!(offered(&Prompt::default()).0.is_empty());
         let call =
             |name: &str| ToolRequest { id: "a".into(), name: name.into(), arguments: "{}".into() };

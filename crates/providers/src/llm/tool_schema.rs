@@ -1,24 +1,26 @@
-//! Schemas of tools in the form that the strictest vendors accept. The original is what arguments are checked against
-//! afterwards, so this may say less. Not for the check.
+//! Schemas of tools in the form that the strictest vendors accept. Arguments are later checked
+//! against the original schema, so this form may be less strict. Not for the check.
 //!
-//! Whoever refuses a schema refuses the whole request, so the form keeps to what all take:
-//! - OpenAI: an object with `properties` on top, without `anyOf`, `oneOf`, `allOf`, `enum` or `not` there; arrays with
-//!   `items`; each name of `required` among the properties.
-//! - Gemini: one type, no list of them; texts alone have `enum`, none of it empty; of all formats `date-time`; no `$ref`,
-//!   `const`, `oneOf`, `additionalProperties`, `patternProperties`, `exclusiveMinimum`, `default`.
-//! - Moonshot: a type everywhere, except beside `anyOf`, where none may stand.
-//! - llama.cpp: no pattern that is not anchored, no reference that leads nowhere.
+//! A vendor that refuses a schema refuses the whole request, so the form uses only what all vendors
+//! accept:
+//! - OpenAI: an object with `properties` at the top, without `anyOf`, `oneOf`, `allOf`, `enum` or
+//!   `not` there; arrays with `items`; each name of `required` among the properties.
+//! - Gemini: one type, not a list of types; only strings have `enum`, without empty values;
+//!   `date-time` is the only format; no `$ref`, `const`, `oneOf`, `additionalProperties`,
+//!   `patternProperties`, `exclusiveMinimum`, `default`.
+//! - Moonshot: a type everywhere, except beside `anyOf`, where it is not allowed.
+//! - llama.cpp: no unanchored pattern, no dangling reference.
 
 use serde_json::{Map, Value, json};
 
-/// Deepest nesting.
+/// Maximum nesting.
 const MAX_DEPTH: usize = 8;
-/// Most schemas within one.
+/// Maximum number of schemas within one.
 const MAX_SCHEMAS: usize = 1_000;
-/// Longest hint in a description about what was left out, in characters.
+/// Maximum length of a hint in a description about omitted parts, in characters.
 const MAX_HINT_CHARS: usize = 200;
 
-/// Returns the form of a tool's parameters that vendors are sent.
+/// Returns a tool's parameters in the form that is sent to vendors.
 pub(super) fn normal_form(schema: &Value) -> Value {
     let mut writer = Writer { root: schema, left: MAX_SCHEMAS, references: Vec::new() };
     let mut top = writer.schema(schema, 0);
@@ -35,12 +37,12 @@ fn object() -> Map<String, Value> {
     Map::from_iter([("type".to_owned(), json!("object")), ("properties".to_owned(), json!({}))])
 }
 
-/// Anything: a model writes texts best.
+/// Schema for any value: models write strings most reliably.
 fn anything() -> Map<String, Value> {
     Map::from_iter([("type".to_owned(), json!("string"))])
 }
 
-/// The properties of all alternatives; required are those that all require.
+/// Returns the properties of all alternatives; only what all of them require is required.
 fn one_of_all(alternatives: &[Value]) -> Map<String, Value> {
     let mut whole = object();
     let mut properties = Map::new();
@@ -64,7 +66,7 @@ fn one_of_all(alternatives: &[Value]) -> Map<String, Value> {
 
 struct Writer<'a> {
     root: &'a Value,
-    /// Schemas that may still be written.
+    /// Number of schemas that may still be written.
     left: usize,
     /// References that are being followed.
     references: Vec<&'a str>,
@@ -95,7 +97,7 @@ impl<'a> Writer<'a> {
 
     fn referred(&mut self, reference: &'a str, depth: usize) -> Map<String, Value> {
         let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        // A schema within itself has no end.
+        // A recursive schema has no end.
         let Some(target) = target.filter(|_| !self.references.contains(&reference)) else {
             return anything();
         };
@@ -212,7 +214,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Types of a schema without null, as it says or as its other parts show.
+/// Returns the types of a schema without null, as declared or as its other parts imply.
 fn types(schema: &Map<String, Value>) -> Vec<&str> {
     const KNOWN: [&str; 6] = ["object", "array", "string", "integer", "number", "boolean"];
     let told = match schema.get("type") {
@@ -238,7 +240,7 @@ fn types(schema: &Map<String, Value>) -> Vec<&str> {
     types
 }
 
-/// Values that a schema allows; none if it names none.
+/// Returns the values that a schema allows; none if it lists no values.
 fn values(schema: &Map<String, Value>) -> Vec<Value> {
     let one = schema.get("const").cloned();
     let several = schema.get("enum").and_then(Value::as_array).cloned();
@@ -251,7 +253,7 @@ fn values(schema: &Map<String, Value>) -> Vec<Value> {
     values
 }
 
-/// Adds what another part of the same schema says.
+/// Merges another part of the same schema.
 fn join(written: &mut Map<String, Value>, part: Map<String, Value>) {
     if written.is_empty() || written.get("type") != part.get("type") {
         if written.is_empty() || part.get("type") == Some(&json!("object")) {
@@ -281,7 +283,7 @@ fn join(written: &mut Map<String, Value>, part: Map<String, Value>) {
     }
 }
 
-/// Describes a schema as the original does, with the values and the default that the form has no place for.
+/// Adds the original description, with the values and the default that the form cannot express.
 fn describe(written: &mut Map<String, Value>, schema: &Map<String, Value>) {
     if written.is_empty() {
         *written = anything();
@@ -315,9 +317,9 @@ mod tests {
 
     use super::*;
 
-    /// The first rule of a vendor that a schema breaks.
+    /// Returns the first vendor rule that a schema breaks.
     fn fault(schema: &Value, on_top: bool) -> Option<String> {
-        let Some(map) = schema.as_object() else { return Some(format!("{schema} is no object")) };
+        let Some(map) = schema.as_object() else { return Some(format!("{schema}: not an object")) };
         let known = [
             "type",
             "description",
@@ -331,12 +333,12 @@ mod tests {
             "anyOf",
         ];
         if let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) {
-            return Some(format!("{key} is not known everywhere"));
+            return Some(format!("{key} is not supported everywhere"));
         }
         if on_top
             && (map["type"] != "object" || map.contains_key("anyOf") || map.contains_key("enum"))
         {
-            return Some("the top is no plain object".into());
+            return Some("the top level is not a plain object".into());
         }
         if let Some(alternatives) = map.get("anyOf") {
             let alternatives = alternatives.as_array()?;
@@ -369,7 +371,7 @@ mod tests {
             "string" => {
                 let values = map.get("enum").and_then(Value::as_array).cloned().unwrap_or_default();
                 let wrong = values.iter().any(|value| value.as_str().is_none_or(str::is_empty));
-                wrong.then(|| "a value is no text".into())
+                wrong.then(|| "a value is not a string".into())
             }
             "integer" | "number" | "boolean" => {
                 map.contains_key("enum").then(|| "values of no texts".into())
@@ -424,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Schemas with all that the standard knows, and with what it does not.
+    /// Schemas with all keywords of the standard, and with unknown content.
     fn schemas() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(json!({})),
@@ -461,10 +463,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_schema_no_vendor_refuses_its_form(schema in schemas()) {
+        fn the_form_of_every_schema_is_accepted_by_all_vendors(schema in schemas()) {
             let form = normal_form(&schema);
             prop_assert_eq!(fault(&form, true), None, "{} of {}", form, schema);
-            prop_assert_eq!(normal_form(&form), form.clone(), "once more, of {}", schema);
+            prop_assert_eq!(normal_form(&form), form.clone(), "not idempotent: {}", schema);
         }
     }
 }

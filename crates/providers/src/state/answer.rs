@@ -1,5 +1,4 @@
-//! Parsing of a state server's answers, lenient since every game has a server of its own. Not for
-//! HTTP.
+//! Parsing of a state server's answers, lenient since every game has its own server. Not for HTTP.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use hearken_ports::{StateError, StateEvent, StateOutcome, Tool};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Longest text of a state server that is passed on, in characters.
+/// Maximum length of a state server's text that is passed on, in characters.
 pub(super) const MAX_TEXT_CHARS: usize = 500;
 
 /// Error code for a state with another version.
@@ -55,7 +54,7 @@ fn time(value: &Value) -> Option<Timestamp> {
 }
 
 /// Parses a list of tools. Tools without a name, duplicates and those beyond the limits of a source
-/// are left out.
+/// are skipped.
 ///
 /// # Errors
 /// There is no list.
@@ -75,7 +74,7 @@ fn tool(value: &Value) -> Option<Tool> {
         name: name.to_owned(),
         description: text("description").to_owned(),
         parameters: schema.cloned().unwrap_or_else(nothing),
-        // A call that may have begun to change the state is never cut off.
+        // A call that may have started to change the state is never cancelled.
         finishes: true,
         destructive: false,
     })
@@ -84,7 +83,7 @@ fn tool(value: &Value) -> Option<Tool> {
 /// Parses a session's state.
 ///
 /// # Errors
-/// It is no object.
+/// It is not an object.
 pub(super) fn state(body: Value) -> Result<Map<String, Value>, StateError> {
     match body {
         Value::Object(state) => Ok(state),
@@ -108,7 +107,7 @@ pub(super) fn refusal(status: u16, body: &[u8]) -> StateError {
     }
 }
 
-/// Returns the current version from a conflict, wherever it stands.
+/// Returns the current version from a conflict, at any place in the body.
 fn conflicting(body: &Value) -> Option<i64> {
     let error = body.get("error").unwrap_or(&Value::Null);
     let places = [body, error, error.get("details").unwrap_or(&Value::Null)];
@@ -124,7 +123,7 @@ fn code(error: &Value) -> Option<&str> {
     error.as_str().filter(|text| *text == CONFLICT).or_else(|| error.get("code")?.as_str())
 }
 
-/// Returns the text of an error, for people and for the model.
+/// Returns the text of an error, for users and for the model.
 fn words(error: &Value) -> String {
     let text = match error {
         Value::Null => String::new(),
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_a_world_stay_as_they_are_written() {
+    fn numbers_of_a_state_are_unchanged() {
         let list = numbers::array(&numbers::written());
         let text = format!(
             r#"{{"result":{list},"events":[{{"type":"a","data":{{"x":{list}}}}}],"version":6}}"#
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_whatever_shape_its_parts_have() {
+    fn an_answer_is_read_from_parts_of_any_shape() {
         let told = outcome(json!({
             "result": { "hit": true }, "version": "6", "error": null,
             "events": [
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn refusals_are_distinguished() {
         let told = |status, body: Value| refusal(status, body.to_string().as_bytes());
         let conflict = |version| StateError::Conflict(version);
         assert_eq!(told(409, json!({ "version": 4 })), conflict(Some(4)));
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_read_by_each_of_their_names_for_a_schema() {
+    fn tools_are_read_with_each_field_name_for_a_schema() {
         let schema = json!({ "type": "object", "properties": { "x": {} } });
         let list = json!({ "tools": [
             { "name": "a", "description": "d", "parameters": schema },
@@ -268,7 +267,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn anything_is_survived(body in any_json(), status in 300_u16..600) {
+        fn no_answer_causes_a_panic(body in any_json(), status in 300_u16..600) {
             let told = refusal(status, body.to_string().as_bytes());
             prop_assert!(told.to_string().chars().count() < MAX_TEXT_CHARS + 100);
             if let Ok(list) = tools(&body) {

@@ -1,7 +1,7 @@
 //! Client of a state server over HTTP: requests, deadlines, retries and bounded answers. Parsing of
 //! answers is in [`super::answer`].
 //!
-//! | asked | request |
+//! | operation | request |
 //! |---|---|
 //! | tools | `GET /tools` |
 //! | call | `POST /tools/call {session_id, tool_name, arguments, version?}` |
@@ -14,7 +14,7 @@
 //! last. A request that was not carried out is retried if the server is unreachable or overloaded:
 //! no connection, 425, 429, 502, 503. A request that may have been carried out is retried only if
 //! it is idempotent: another 5xx that may be temporary (501 and 505 are not), 408, a broken
-//! connection. A tool call in such a case may have rolled the dice already.
+//! connection. A tool call may have rolled the dice already in such a case.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,13 +38,13 @@ use super::config::StateConfig;
 use crate::metrics::RequestMetrics;
 use crate::retry::{GRACE, RetryPolicy};
 
-/// Longest response body, in bytes.
+/// Maximum size of a response body, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// Longest wait for a connection.
+/// Maximum wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Most unused connections that are kept open.
+/// Maximum number of unused connections that stay open.
 const KEPT_CONNECTIONS: usize = 8;
 
 /// State server behind a URL.
@@ -72,7 +72,7 @@ struct Question {
     again: bool,
 }
 
-/// Reason that an attempt has no answer of the server.
+/// Reason that an attempt got no answer from the server.
 enum Missed {
     /// The request was not carried out.
     NotDone(StateError, Option<Duration>),
@@ -276,7 +276,7 @@ impl Link {
         let _place = timeout_at(by, self.places.acquire())
             .await
             .map_err(|_| Missed::NotDone(self.late(), None))?
-            .expect("nobody closes the places");
+            .expect("the semaphore is never closed");
         let mut url = Url::parse(&format!("{}{}", self.base, question.path))
             .map_err(|e| Missed::Unsure(StateError::Failed(e.to_string()), None))?;
         if let Some(session) = &question.session {

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::answer::{self, MAX_TEXT_CHARS};
 
-/// Any body is read or refused, under any status; texts are bounded, tools and events have names.
+/// Any body is parsed or rejected, with any status; texts are bounded, tools and events have names.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if one of these properties is broken.
 pub fn state_answers(bytes: &[u8]) {
     for status in [400, 401, 404, 409, 422, 500, 503] {
         let told = answer::refusal(status, bytes).to_string();

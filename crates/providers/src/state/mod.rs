@@ -20,7 +20,7 @@ use crate::retry::RetryPolicy;
 pub use client::HttpStateServer;
 pub use config::StateConfig;
 
-/// Longest wait that a state server may ask for before a retry.
+/// Maximum wait before a retry that a state server may request.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Builds the client of the state server at `state.url`; none if it is empty.

@@ -15,11 +15,11 @@ use hearken_ports::{Line, Pcm, ProviderError, ServiceHealth, Tts};
 /// Approximate size of an entry besides its audio and text, in bytes.
 const ENTRY_BYTES: usize = 128;
 
-/// Longest audio of a warmed phrase, in seconds.
+/// Maximum length of a warmed phrase's audio, in seconds.
 const MAX_PHRASE_SECONDS: u64 = 30;
-/// Largest audio of a warmed phrase, in bytes: 30 s at 48 kHz.
+/// Maximum size of a warmed phrase's audio, in bytes: 30 s at 48 kHz.
 const MAX_PHRASE_BYTES: usize = 30 * 48_000 * 2;
-/// Largest size of all warmed phrases, in bytes.
+/// Maximum size of all warmed phrases, in bytes.
 const MAX_PINNED_BYTES: usize = 64 << 20;
 
 /// Synthesiser with a cache.
@@ -35,9 +35,9 @@ impl CachedTts {
         Self { inner, memory: Arc::new(Mutex::new(memory)) }
     }
 
-    /// Synthesises phrases into the cache and keeps them permanently: they can be spoken even if
-    /// the synthesiser is down. Phrases in the cache cost nothing: repeated calls are cheap. A
-    /// phrase whose audio is too long is told in the log, and left to its use.
+    /// Synthesises phrases into the cache permanently: they can be spoken even if the synthesiser
+    /// is down. Phrases in the cache cost nothing: repeated calls are cheap. If the audio of a
+    /// phrase is too long, this logs a warning, and the phrase is synthesised on use.
     ///
     /// # Errors
     /// Returns the first failure of the synthesiser. The other phrases are still tried.
@@ -60,7 +60,7 @@ impl CachedTts {
                     tracing::warn!(
                         phrase = %text,
                         max_seconds = MAX_PHRASE_SECONDS,
-                        "a fixed phrase is not kept, because its audio is too long: check the voice, or shorten the phrase"
+                        "a fixed phrase is not cached, because its audio is too long: check the voice, or shorten the phrase"
                     );
                     lock(&self.memory).refused.insert(text);
                 }
@@ -70,7 +70,7 @@ impl CachedTts {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Synthesises a phrase. `None` if its audio is too long to be kept.
+    /// Synthesises a phrase. Returns none if its audio is too long to store.
     async fn synthesise(&self, text: Arc<str>) -> Result<Option<Vec<Pcm>>, ProviderError> {
         let room = MAX_PINNED_BYTES.saturating_sub(lock(&self.memory).pinned_bytes);
         let mut spoken = self.inner.speak(Line::new(text));
@@ -89,7 +89,8 @@ impl CachedTts {
     }
 }
 
-/// Returns what the sound of a sentence is stored under: its text, and the voice if it is another than the configured one.
+/// Returns the cache key of a sentence: its text, and the voice if it differs from the configured
+/// one.
 fn key(line: &Line) -> Arc<str> {
     if line.voice.is_empty() {
         return Arc::clone(&line.text);
@@ -178,7 +179,7 @@ struct Memory {
     bytes: usize,
     /// Size of all pinned entries.
     pinned_bytes: usize,
-    /// Phrases that are too long to be kept.
+    /// Phrases that are too long to store.
     refused: HashSet<Arc<str>>,
     /// Number of uses, to find the least recently used entries.
     clock: u64,
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sentence_heard_before_is_the_same_and_asked_once() {
+    async fn a_repeated_sentence_is_served_from_the_cache() {
         let (counting, cache) = cache(2);
         let first = hear(&cache, "a").await;
         assert_eq!(first.len(), 2);
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_least_recently_used_goes_first_and_warmed_phrases_stay() {
+    async fn the_least_recently_used_entry_is_evicted_and_warmed_phrases_stay() {
         let (counting, cache) = cache(2);
         cache.warm(&["w".into()]).await.unwrap();
         for text in ["a", "b", "a", "c"] {
@@ -324,13 +325,13 @@ mod tests {
         for text in ["w", "a", "c"] {
             hear(&cache, text).await;
         }
-        assert_eq!(counting.asked.load(Ordering::SeqCst), 4, "w, a and c are remembered");
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 4, "w, a and c are cached");
         hear(&cache, "b").await;
-        assert_eq!(counting.asked.load(Ordering::SeqCst), 5, "b had to go");
+        assert_eq!(counting.asked.load(Ordering::SeqCst), 5, "b was evicted");
     }
 
     #[tokio::test]
-    async fn warming_tells_a_failure_and_still_tries_the_rest() {
+    async fn warming_returns_a_failure_and_still_tries_the_rest() {
         let (counting, cache) = cache(0);
         let phrases = ["!".to_owned(), "w".to_owned()];
         assert!(cache.warm(&phrases).await.is_err());
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!(counting.asked.load(Ordering::SeqCst), 3, "only the failed one is tried again");
     }
 
-    /// Synthesiser that does not end.
+    /// Synthesiser that never ends.
     struct Endless(AtomicUsize);
 
     impl Tts for Endless {
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_phrase_that_is_too_long_is_not_kept_and_not_tried_again() {
+    async fn a_phrase_that_is_too_long_is_not_stored_and_not_retried() {
         let endless = Arc::new(Endless(AtomicUsize::new(0)));
         let cache = CachedTts::new(endless.clone(), 1 << 20);
         for _ in 0..2 {
@@ -361,7 +362,7 @@ mod tests {
         assert_eq!(endless.0.load(Ordering::SeqCst), 1);
         assert_eq!(lock(&cache.memory).pinned_bytes, 0);
         let mut spoken = cache.speak(Line::new("w"));
-        assert!(spoken.next().await.is_some(), "it is synthesised when it is used");
+        assert!(spoken.next().await.is_some(), "it is synthesised on use");
     }
 
     #[tokio::test]
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_at_once_are_both_served() {
+    async fn two_concurrent_requests_are_both_served() {
         let (_, cache) = cache(2);
         let (one, two) = tokio::join!(hear(&cache, "a"), hear(&cache, "a"));
         assert_eq!(one, two);

@@ -4,7 +4,7 @@
 //! - The end of a request is `complete`, never a flag in a frame.
 //! - A dropped stream sends `cancel`. The connection returns to the pool only after the end of the
 //!   request.
-//! - If a reused connection fails before any answer, the request is sent once more on a new one.
+//! - If a reused connection fails before any answer, the request is resent on a new one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::ws::{Endpoint, Incoming};
 
 const PROVIDER: &str = "listenai-tts";
 
-/// Longest wait for a cancelled request to end before its connection is closed.
+/// Maximum wait for a cancelled request to end before its connection is closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Synthesiser with ListenAI's protocol.
@@ -102,11 +102,11 @@ struct SpeechStream {
     id: String,
     /// Number of frames so far, which is the sequence number of the next.
     frames: u64,
-    /// True once there were samples.
+    /// True after the first samples.
     is_heard: bool,
     /// Sample rate of the last frame, and its sound; none before the first.
     sound: Option<(u32, Sound)>,
-    /// Samples that were not returned yet.
+    /// Samples that have not been returned yet.
     ready: VecDeque<Pcm>,
 }
 
@@ -153,7 +153,7 @@ impl Request {
     /// otherwise returns `error`.
     async fn order_again(&mut self, error: ProviderError) -> Result<(), ProviderError> {
         let dead = error.kind == ProviderErrorKind::Unavailable && !self.answered;
-        // Taken out: a failure here must not also send a cancel.
+        // Removed from the request: a failure here must not also send a cancel.
         let Some(mut lease) = self.lease.take() else { return Err(error) };
         if !dead || !lease.is_reused() {
             return Err(error);
@@ -244,7 +244,7 @@ impl SpeechStream {
         let had = frame.meta.sequence;
         let want = self.frames;
         if had != want {
-            return Err(violated(format!("frame {had} came where {want} was due")));
+            return Err(violated(format!("received frame {had} instead of {want}")));
         }
         let rate = frame.meta.sample_rate;
         if !SAMPLE_RATES_HZ.contains(&rate) {
@@ -262,7 +262,7 @@ impl SpeechStream {
         Ok(self.ready.pop_front().map_or(ServiceMessage::Nothing, ServiceMessage::Audio))
     }
 
-    /// Ends the sound, whose last samples may not have been decided.
+    /// Ends the sound, whose last samples may be undecided.
     fn finish(&mut self) -> Result<(), Unplayable> {
         if let Some((_, mut sound)) = self.sound.take() {
             let rest = sound.finish()?;
@@ -278,7 +278,7 @@ impl SpeechStream {
 
     fn event(&self, text: &str) -> Result<ServiceMessage, ProviderError> {
         let event = TtsEvent::decode(text)
-            .map_err(|_| violated("a message that is no event of the synthesiser"))?;
+            .map_err(|_| violated("a message that is not a synthesiser event"))?;
         match event {
             TtsEvent::Complete { request_id, result } if request_id == self.id => {
                 self.complete(&result)
@@ -320,7 +320,7 @@ enum ServiceMessage {
     End,
 }
 
-/// Cancels a request that nobody listens to any more, within [`FAREWELL`].
+/// Cancels a request that no user listens to any more, within [`FAREWELL`].
 async fn cancel(mut lease: Lease, id: String) {
     let ended = timeout(FAREWELL, async {
         let command = TtsCommand::Cancel { request_id: id.clone() };
@@ -332,7 +332,7 @@ async fn cancel(mut lease: Lease, id: String) {
                 Ok(TtsEvent::Complete { request_id, .. }) if request_id == id => return Ok(()),
                 Ok(TtsEvent::Error { request_id: Some(of), .. }) if of == id => return Ok(()),
                 Ok(_) => {}
-                Err(_) => return Err(violated("a message that is no event")),
+                Err(_) => return Err(violated("a message that is not an event")),
             }
         }
     });
@@ -425,7 +425,7 @@ mod tests {
         let speech: Vec<i16> = (0..1_000).map(|n| n * 30 - 15_000).collect();
         let pieces = heard(&file(1, 16_000, 2_000, b"", &speech)).await;
         let pieces: Vec<Pcm> = pieces.into_iter().collect::<Result<_, _>>().unwrap();
-        assert!(pieces.iter().all(|pcm| pcm.sample_rate_hz == 16_000), "not at its own rate");
+        assert!(pieces.iter().all(|pcm| pcm.sample_rate_hz == 16_000), "not at the file's rate");
         let played: Vec<i16> = pieces.iter().flat_map(|pcm| pcm.samples.to_vec()).collect();
         assert!(played == speech, "{} samples of {}", played.len(), speech.len());
     }
@@ -452,11 +452,11 @@ mod tests {
     }
 
     fn kind(heard: Result<ServiceMessage, ProviderError>) -> ProviderErrorKind {
-        heard.expect_err("it must fail").kind
+        heard.expect_err("the sentence fails").kind
     }
 
     #[test]
-    fn frames_are_heard_in_order_and_those_of_others_are_not() {
+    fn frames_are_played_in_order_and_frames_of_other_requests_are_ignored() {
         let mut answer = answer();
         assert_eq!(answer.frame(&frame("other", 5, 16_000)).unwrap(), ServiceMessage::Nothing);
         let pcm = Pcm { samples: [1, 2].repeat(50).into(), sample_rate_hz: 16_000 };
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_end_counts_and_errors_have_their_kinds() {
+    fn only_the_end_of_the_own_request_counts_and_errors_have_their_kinds() {
         let complete = |id: &str, result: &str| {
             answer()
                 .event(&format!(r#"{{"type":"complete","request_id":"{id}","result":{result}}}"#))

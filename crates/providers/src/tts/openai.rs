@@ -1,7 +1,8 @@
 //! OpenAI's speech API: `POST {base}/audio/speech` with `response_format: pcm`, streamed. Not for
 //! its other formats, although some servers answer with WAV.
 //!
-//! - The PCM is s16le mono without a header. Its rate is not sent (24 kHz at OpenAI), or in the content type.
+//! - The PCM is s16le mono without a header. Its rate is in the content type, or not sent (24 kHz
+//!   at OpenAI).
 //! - Pieces of the body end anywhere, also between the two bytes of a sample.
 
 use std::collections::VecDeque;
@@ -146,7 +147,7 @@ impl SpeechStream {
                 return if self.begun {
                     Ok(None)
                 } else {
-                    Err(violated("the answer holds no audio"))
+                    Err(violated("the answer contains no audio"))
                 };
             };
             let (by, missing) = if self.begun {
@@ -176,19 +177,20 @@ fn content_type(response: &Response) -> String {
     kind.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Parts of names of formats other than PCM, as they stand in content types and their parameters.
+/// Substrings of content types and their parameters that name formats other than PCM.
 const OTHER_FORMATS: [&str; 45] = [
     "3gp", "aac", "ac3", "adpcm", "adts", "aif", "alac", "amr", "asf", "basic", "caf", "dsd",
     "dts", "dvi4", "f32", "f64", "flac", "float", "g71", "g72", "gsm", "ilbc", "latm", "law",
     "m4a", "m4b", "matroska", "midi", "mp2", "mp3", "mp4", "ogg", "opus", "pcma", "pcmu", "s16be",
     "s24", "s32", "silk", "speex", "u8", "vorbis", "wavpack", "webm", "wma",
 ];
-/// Whole names of such formats, which are parts of other words.
+/// Whole names of such formats that are also parts of other words.
 const SHORT_NAMES: [&str; 6] = ["ape", "au", "l8", "l20", "l24", "tta"];
 
-/// Reports whether samples without a header may have this content type. Servers label them in many ways: as PCM, as bytes, as a
-/// sound that is not named, or not at all; gateways also as MPEG, whatever it is, and MPEG is known by its frames. Under another
-/// name, a WAV file alone is known for what it is.
+/// Reports whether samples without a header may have this content type. Servers label them in many
+/// ways: as PCM, as bytes, as unspecified audio, or not at all. Gateways also label any audio as
+/// MPEG, and real MPEG is detected by its frames. With any other name, only a WAV file is
+/// recognised.
 fn may_be_samples(kind: &str) -> bool {
     let (media, subtype) = media_type(kind).split_once('/').unwrap_or_default();
     let is_other = |name: &str| {
@@ -214,7 +216,8 @@ fn media_type(kind: &str) -> &str {
     kind.split([';', ',']).next().unwrap_or_default().trim()
 }
 
-/// Returns the parameters of a content type. Names have no hyphens: servers write `sample_rate`, `sample-rate` and `sampleRate`.
+/// Returns the parameters of a content type, with names without hyphens: servers write `sample_rate`,
+/// `sample-rate` and `sampleRate`.
 fn parameters(kind: &str) -> impl Iterator<Item = (String, &str)> {
     kind.split([';', ',']).skip(1).filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
@@ -222,7 +225,8 @@ fn parameters(kind: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// Returns the format of samples without a header: as the content type says, such as `audio/L16;rate=16000`, or as agreed.
+/// Returns the format of samples without a header: from the content type, such as
+/// `audio/L16;rate=16000`, or the agreed one.
 fn raw_format(kind: &str, agreed_hz: u32) -> SampleFormat {
     let parameter = |names: [&str; 2]| {
         let mut named = parameters(kind).filter(|(name, _)| names.contains(&&**name));
@@ -255,14 +259,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wav_file_is_decoded_whatever_the_service_calls_it() {
+    async fn a_wav_file_is_decoded_with_any_content_type() {
         let speech: Vec<i16> = (0..8_000).map(|n| n * 4 - 16_000).collect();
         let wav = file(1, 16_000, 16_000, b"LIST\x04\0\0\0abcd", &speech);
         for kind in ["audio/pcm", "audio/wav", "audio/x-wav", "audio/mpeg", "application/x"] {
             let pieces: Vec<Pcm> =
                 heard(kind, &wav).await.into_iter().collect::<Result<_, _>>().unwrap();
             let own_rate = pieces.iter().all(|pcm| pcm.sample_rate_hz == 16_000);
-            assert!(own_rate, "{kind}: not at its own rate");
+            assert!(own_rate, "{kind}: not at the rate of the WAV file");
             let played: Vec<i16> = pieces.iter().flat_map(|pcm| pcm.samples.to_vec()).collect();
             assert!(played == speech, "{kind}: {} samples of {}", played.len(), speech.len());
         }
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_sound_is_never_played() {
+    async fn data_other_than_sound_are_never_played() {
         for (kind, body) in [
             ("application/json; charset=utf-8", b"{}".as_slice()),
             ("audio/pcm", b"{\"error\":{\"message\":\"no such voice\"}}"),
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_have_a_content_type_that_names_no_other_format() {
+    fn samples_are_refused_if_their_content_type_names_another_format() {
         for kind in [
             "",
             "audio/pcm",

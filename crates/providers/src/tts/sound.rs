@@ -1,5 +1,6 @@
-//! Samples from a synthesiser's answer, which is raw PCM or WAV files, whatever was requested. Other formats, and text,
-//! are detected by their first bytes: they are never played. Not for the transport of the bytes.
+//! Samples from a synthesiser's answer: raw PCM or WAV files, whatever was requested. Other
+//! formats, and text, are detected by their first bytes and never played. Not for the transport of
+//! the bytes.
 
 mod frames;
 mod text;
@@ -12,16 +13,19 @@ use self::frames::{Framed, frame, framed};
 use self::text::{OPENED, is_text, opens_text};
 use super::{SAMPLE_RATES_HZ, samples};
 
-/// Longest header, in bytes, and most chunks in it. With more, the answer is no WAV file.
+/// Maximum size of a header, in bytes, and maximum number of its chunks. With more, the answer is
+/// not a WAV file.
 const MAX_HEADER: usize = 4 << 20;
 const MAX_CHUNKS: usize = 64;
-/// Highest sample rate of a WAV file, in Hz. What is above [`SAMPLE_RATES_HZ`] is brought into that range.
+/// Maximum sample rate of a WAV file, in Hz. Rates above [`SAMPLE_RATES_HZ`] are reduced to that
+/// range.
 const MAX_WAV_RATE_HZ: u32 = 192_000;
-/// Largest chunk of an unknown name that is passed over behind samples, in bytes: such as a manifest with pictures.
+/// Maximum size of a chunk of an unknown name that is skipped after samples, in bytes: such as a
+/// manifest with pictures.
 const MAX_UNKNOWN_CHUNK: usize = 4 << 20;
-/// Bytes before the first frame of a compressed format that may be zero. More are silence.
+/// Maximum number of zero bytes before the first frame of a compressed format. More are silence.
 const MAX_ZEROS: usize = 1 << 10;
-/// Name of text in an error.
+/// Format name of text in an error.
 const TEXT: &str = "text";
 /// Bytes of a WAV file before its first chunk.
 const RIFF: usize = 12;
@@ -32,7 +36,7 @@ pub(super) enum Unplayable {
     /// It is not PCM.
     #[error("the answer is {0}, not PCM: set the voice service to `pcm` or `wav`")]
     Format(&'static str),
-    /// Its content type is not that of PCM, and it is no WAV file.
+    /// Its content type is not that of PCM, and it is not a WAV file.
     #[error("the answer is {0}, not PCM: set the voice service to `pcm` or `wav`")]
     Kind(String),
     /// It is a WAV file in an unsupported encoding.
@@ -47,15 +51,16 @@ pub(super) struct SampleFormat {
     pub(super) stereo: bool,
 }
 
-/// Converter from the bytes of one answer, cut anywhere, to samples. Some servers send a WAV file for each sentence, one
-/// behind the other, or write the size of the first piece into the header of all: what follows is played, too.
+/// Converter from the bytes of one answer, split anywhere, to samples. Some servers send a WAV file
+/// for each sentence, one after the other, or write the size of the first piece into the header of
+/// the whole: the data after it are played, too.
 #[derive(Debug)]
 pub(super) struct Sound {
     /// Format of samples without a header.
     raw: SampleFormat,
     /// Content type, if it is not that of PCM: then only a WAV file is played.
     other_kind: Option<String>,
-    /// Bytes that are not decided yet, or half of a sample.
+    /// Undecided bytes, or half of a sample.
     held: BytesMut,
     place: Place,
 }
@@ -65,11 +70,11 @@ pub(super) struct Sound {
 enum Place {
     /// Before a header, or samples without one.
     Begin,
-    /// In samples. `left` is the number of bytes that are still to come, if a header says so.
+    /// In samples. `left` is the number of bytes that are still to come, if a header declares it.
     Samples { format: SampleFormat, left: Option<usize> },
-    /// Behind samples whose size was told.
+    /// After samples of a declared size.
     Behind(SampleFormat),
-    /// In a chunk of this size that is no sound.
+    /// In a chunk of this size that is not sound.
     Chunk { left: usize, format: SampleFormat },
 }
 
@@ -77,9 +82,9 @@ enum Place {
 enum Header {
     /// Undecided: more bytes are needed.
     More,
-    /// These samples begin at this offset, and have so many bytes, if that is told.
+    /// These samples start at this offset. `left` is their declared size in bytes, if any.
     Begins { format: SampleFormat, left: Option<usize>, at: usize },
-    /// There is none.
+    /// No header.
     Missing,
 }
 
@@ -89,7 +94,7 @@ impl Sound {
         Self { raw, other_kind: None, held: BytesMut::new(), place: Place::Begin }
     }
 
-    /// Plays only a WAV file, since the content type is this one.
+    /// Plays only a WAV file, because of this content type.
     pub(super) fn only_wav(self, kind: &str) -> Self {
         Self { other_kind: Some(kind.to_owned()), ..self }
     }
@@ -99,7 +104,7 @@ impl Sound {
     /// # Errors
     /// See [`Unplayable`].
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Pcm>, Unplayable> {
-        // Some services send the text of an error behind the samples.
+        // Some services send the text of an error after the samples.
         if matches!(self.place, Place::Samples { .. }) && opens_text(bytes) {
             return Err(Unplayable::Format(TEXT));
         }
@@ -107,7 +112,7 @@ impl Sound {
         self.read(false)
     }
 
-    /// Ends the answer: returns what was not decided until now. Half a sample is dropped.
+    /// Ends the answer: returns the samples that were undecided. Half a sample is dropped.
     ///
     /// # Errors
     /// See [`Unplayable`].
@@ -184,7 +189,7 @@ impl Sound {
         let emitted = self.emit(ready, format, made);
         let left = left.map(|left| left - emitted);
         self.place = Place::Samples { format, left };
-        // Half a sample at the end of what was told is none.
+        // Half a sample at the end of the declared size is dropped.
         match left {
             Some(left) if left < format.frame_bytes() && left <= self.held.len() => {
                 self.held.advance(left);
@@ -195,7 +200,7 @@ impl Sound {
         }
     }
 
-    /// Returns the bytes of the whole samples among the first ones, which it adds.
+    /// Appends the whole samples within the first `bytes`, and returns their size in bytes.
     fn emit(&mut self, bytes: usize, format: SampleFormat, made: &mut Vec<Pcm>) -> usize {
         let whole = bytes - bytes % format.frame_bytes();
         let mut samples = samples(&self.held.split_to(whole));
@@ -209,14 +214,14 @@ impl Sound {
         whole
     }
 
-    /// Decides what stands behind the samples of a file.
+    /// Classifies the data after the samples of a file.
     fn behind(&mut self, format: SampleFormat, end: bool) -> bool {
         if self.held.len() < OPENED.max(RIFF) && !end {
             return false;
         }
         self.place = match chunk_behind(&self.held) {
             _ if is_riff(&self.held) => Place::Begin,
-            // The sound is complete: what follows is dropped.
+            // The sound is complete: text after it is dropped.
             _ if opens_text(&self.held) => Place::Chunk { left: usize::MAX, format },
             Some(left) => Place::Chunk { left, format },
             None => Place::Samples { format, left: None },
@@ -226,12 +231,12 @@ impl Sound {
 }
 
 impl SampleFormat {
-    /// Returns the number of samples in time of which one is made.
+    /// Returns the number of consecutive input samples that are averaged into one.
     fn step(self) -> u32 {
         self.rate_hz.div_ceil(*SAMPLE_RATES_HZ.end()).max(1)
     }
 
-    /// Returns the bytes of which one sample is made.
+    /// Returns the number of bytes that make one output sample.
     fn frame_bytes(self) -> usize {
         let frame = if self.stereo { 4 } else { 2 };
         usize::try_from(self.step()).map_or(frame, |step| frame * step)
@@ -248,7 +253,7 @@ fn is_riff(bytes: &[u8]) -> bool {
     bytes.starts_with(b"RIFF") && bytes.get(8..RIFF) == Some(b"WAVE".as_slice())
 }
 
-/// Returns the number of last bytes with which a header may begin.
+/// Returns the number of last bytes that may be the start of a header.
 fn riff_begun(bytes: &[u8]) -> usize {
     let may_begin = |length: &usize| {
         let tail = &bytes[bytes.len() - length..];
@@ -258,8 +263,9 @@ fn riff_begun(bytes: &[u8]) -> usize {
     (1..RIFF.min(bytes.len() + 1)).rev().find(may_begin).unwrap_or(0)
 }
 
-/// Returns the size of the chunk that begins here, its head included, if it is one that stands behind samples. Samples do
-/// not look like an unknown name and a size: two loud ones of letters, and a quiet positive one behind any other.
+/// Returns the size of the chunk that starts here, header included, if it is one that follows
+/// samples. Samples do not look like an unknown name and a size: that would take two loud ones made
+/// of letters, and a quiet positive one after any other.
 fn chunk_behind(bytes: &[u8]) -> Option<usize> {
     const KNOWN: [&[u8]; 12] = [
         b"LIST", b"id3 ", b"ID3 ", b"bext", b"fact", b"cue ", b"smpl", b"inst", b"JUNK", b"junk",
@@ -284,7 +290,7 @@ fn parse_header(head: &[u8], end: bool) -> Result<Header, Unplayable> {
     }
     match is_text(head, end) {
         Some(true) => return Err(Unplayable::Format(TEXT)),
-        // It may be text, as long as there are letters alone.
+        // The text is undecided while there are only letters.
         None => return Ok(Header::More),
         Some(false) => {}
     }
@@ -326,7 +332,7 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
             (b"fmt ", _) => {
                 let fields = (u16_at(body), u16_at(body + 2), u32_at(body + 4), u16_at(body + 14));
                 let (Some(kind), Some(channels), Some(rate_hz), Some(bits)) = fields else { break };
-                // An extensible format names its encoding behind the mask of its channels.
+                // An extensible format has its encoding after the channel mask.
                 let kind = match kind {
                     0xfffe if length < 26 => 1,
                     0xfffe => match u16_at(body + 24) {
@@ -351,7 +357,7 @@ fn wav(head: &[u8]) -> Result<Header, Unplayable> {
         at = body.saturating_add(length).saturating_add(length % 2);
         chunks += 1;
         if at > MAX_HEADER || chunks > MAX_CHUNKS {
-            return Err(Unplayable::Wav("a header without end".into()));
+            return Err(Unplayable::Wav("an endless header".into()));
         }
     }
     Ok(Header::More)

@@ -1,4 +1,4 @@
-//! The recogniser's contract, and what is particular to each of its wires.
+//! The recogniser's contract, and the particularities of each protocol.
 
 use std::time::Instant;
 
@@ -55,7 +55,7 @@ async fn check_failures(stub: Stub, settings: AsrSettings) {
 async fn check_drop(stub: Stub, settings: AsrSettings) {
     let hearing = hear(&settings);
     tokio::select! {
-        heard = hearing => panic!("a silent vendor let {heard:?} be heard"),
+        heard = hearing => panic!("a silent vendor returned {heard:?}"),
         _ = stub.until(|seen| seen.audio_messages > 0) => {}
     }
     stub.until(|seen| seen.closed == 1).await;
@@ -125,7 +125,7 @@ fn behind_a_dead_one(settings: &mut AsrSettings) {
 }
 
 #[tokio::test]
-async fn listenai_gets_the_batch_as_its_protocol_says() {
+async fn listenai_gets_the_batch_according_to_its_protocol() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     hear(&AsrSettings { language: "zh-CN".into(), ..settings(stub.url()) }).await.unwrap();
     let seen = stub.seen();
@@ -140,7 +140,7 @@ async fn listenai_gets_the_batch_as_its_protocol_says() {
 }
 
 #[tokio::test]
-async fn listenai_gets_opus_in_packets_of_20_ms_and_the_rest_filled_up() {
+async fn listenai_gets_opus_in_packets_of_20_ms_and_the_last_padded() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     let settings = AsrSettings { audio: AudioFormat::Opus, ..settings(stub.url()) };
     let asr = hearken_providers::asr(&settings).unwrap();
@@ -151,11 +151,11 @@ async fn listenai_gets_opus_in_packets_of_20_ms_and_the_rest_filled_up() {
     utterance.finish().await.unwrap();
     let seen = stub.seen();
     assert_eq!(seen.texts[0], r#"{"command":"set_audio_format","format":"opus"}"#);
-    assert_eq!(seen.audio_messages, 4, "1001 samples are three packets and a bit");
+    assert_eq!(seen.audio_messages, 4, "1001 samples are three full packets and a padded one");
 }
 
 #[tokio::test]
-async fn nothing_said_is_an_empty_transcript_everywhere_it_is_known() {
+async fn silence_is_an_empty_transcript() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     let http = OpenAiTranscriptions::start(Behaviour::Normal, "x").await;
     for stub in [&stub, &http] {
@@ -163,7 +163,7 @@ async fn nothing_said_is_an_empty_transcript_everywhere_it_is_known() {
         let utterance = asr.open(UtteranceSpec::default()).await.unwrap();
         assert_eq!(utterance.finish().await.unwrap().text, "");
     }
-    assert_eq!(http.seen().connections, 0, "there is nothing to ask about");
+    assert_eq!(http.seen().connections, 0, "no request is sent for silence");
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn funasr_segments_are_joined() {
 }
 
 #[tokio::test]
-async fn an_http_upload_is_tried_again_and_never_longer_than_allowed() {
+async fn an_http_upload_is_retried_and_never_longer_than_allowed() {
     let stub = OpenAiTranscriptions::start(Behaviour::HttpStatus(503, None), "x").await;
     let settings = AsrSettings { retry_within_ms: 5_000, ..settings(stub.url()) };
     let (heard, ()) = tokio::join!(hear(&settings), async {
@@ -202,7 +202,7 @@ async fn a_key_is_sent_as_a_bearer_token() {
 }
 
 #[tokio::test]
-async fn audio_leaves_while_the_person_still_speaks() {
+async fn audio_is_sent_while_the_user_still_speaks() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     let asr = hearken_providers::asr(&settings(stub.url())).unwrap();
     let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
@@ -211,15 +211,16 @@ async fn audio_leaves_while_the_person_still_speaks() {
     assert_eq!(utterance.finish().await.unwrap().text, "x");
 }
 
-/// Bytes of the longest transcript, if its characters have three bytes each.
+/// Maximum size of a transcript, if its characters have three bytes each.
 const MAX_TRANSCRIPT_BYTES: usize = 3 * 4_000;
 
-/// So many characters of three bytes each, no two neighbours the same: what is repeated is said once.
+/// Returns this many characters of three bytes each, without equal neighbours, because repeated
+/// text is collapsed.
 fn words(chars: usize) -> String {
     ('\u{4e00}'..'\u{9fa0}').cycle().take(chars).collect()
 }
 
-/// What is heard of so many characters of three bytes each, on every wire.
+/// Returns the transcript of this many characters of three bytes each, from every provider.
 async fn hear_long(chars: usize) -> Vec<Result<String, ProviderError>> {
     let words = words(chars);
     let patient = |url| AsrSettings { result_timeout_ms: 60_000, ..settings(url) };
@@ -239,13 +240,13 @@ async fn hear_long(chars: usize) -> Vec<Result<String, ProviderError>> {
 }
 
 #[tokio::test]
-async fn a_transcript_of_megabytes_is_cut_and_a_larger_answer_is_refused_on_every_wire() {
+async fn a_transcript_of_megabytes_is_truncated_and_a_larger_answer_is_refused() {
     let cut = |heard: &String| {
         assert_eq!((heard.len(), heard.chars().count()), (MAX_TRANSCRIPT_BYTES, 4_000));
         assert!(heard.capacity() <= 2 * MAX_TRANSCRIPT_BYTES, "{}", heard.capacity());
     };
     let refused = |error: &ProviderError| assert_eq!(error.kind, ProviderErrorKind::Protocol);
-    // Below each limit, between that of HTTP and that of WebSockets, and beyond both.
+    // Below each limit, between those of HTTP and WebSockets, and above both.
     let all = hear_long(300_000).await;
     all.iter().for_each(|heard| cut(heard.as_ref().unwrap()));
     let [listenai, funasr, openai, segments] = &hear_long(2 << 20).await[..] else { panic!() };
@@ -257,12 +258,12 @@ async fn a_transcript_of_megabytes_is_cut_and_a_larger_answer_is_refused_on_ever
     for heard in [listenai, funasr, openai] {
         refused(heard.as_ref().unwrap_err());
     }
-    // Words that were known before count, however the connection ends.
+    // Words recognised before count, however the connection ends.
     assert_eq!(segments.as_deref().ok(), Some("par"));
 }
 
 #[tokio::test]
-async fn thousands_of_segments_are_cut_too() {
+async fn thousands_of_segments_are_truncated_too() {
     let words = format!("{}\n", words(100)).repeat(2_000);
     let stub = FunAsr::start(Behaviour::Normal, &words).await;
     let patient = AsrSettings { result_timeout_ms: 60_000, ..settings(stub.url()) };

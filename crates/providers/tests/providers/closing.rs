@@ -1,5 +1,4 @@
-//! How the WebSockets end that we open ourselves, as the services at their other ends see it. Not
-//! for what is said on them.
+//! Close codes of the WebSockets that we open, as their servers receive them. Not for messages.
 
 use std::time::Duration;
 
@@ -11,7 +10,8 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 
-/// A service that takes one connection and says nothing; the code with which that was closed.
+/// Service that accepts one connection and sends nothing. The task returns the close code of that
+/// connection.
 async fn mute() -> (String, JoinHandle<Option<u16>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
@@ -33,7 +33,7 @@ async fn code(closed: JoinHandle<Option<u16>>) -> Option<u16> {
 }
 
 #[tokio::test]
-async fn an_utterance_that_nobody_wants_any_more_is_closed_in_order() {
+async fn the_connection_of_an_abandoned_utterance_is_closed_in_order() {
     let (url, closed) = mute().await;
     let asr = hearken_providers::asr(&AsrSettings { url, ..AsrSettings::default() }).unwrap();
     let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();

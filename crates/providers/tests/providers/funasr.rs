@@ -1,4 +1,4 @@
-//! What servers that speak FunASR's protocol really send, and when. Not for the recogniser's contract.
+//! Message sequences of real servers with FunASR's protocol. Not for the recogniser's contract.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_ports::{ProviderErrorKind, UtteranceSpec};
@@ -28,7 +28,7 @@ fn texts(values: Vec<Value>) -> Vec<Message> {
     values.into_iter().map(|value| Message::text(value.to_string())).collect()
 }
 
-/// What is heard where the server sends these messages.
+/// Returns the transcript if the server sends these messages.
 async fn heard(during: Vec<Value>, after: Vec<Value>) -> Result<String, ProviderErrorKind> {
     heard_messages(texts(during), texts(after)).await
 }
@@ -41,7 +41,7 @@ async fn heard_messages(
     heard_with(settings, during, after).await
 }
 
-/// The same in the mode `2pass`, where results may be as late as this.
+/// The same in the mode `2pass`, in which results may be this late.
 async fn heard_in_two_passes(
     deadline_ms: u64,
     during: Vec<Value>,
@@ -73,7 +73,7 @@ async fn heard_with(
 }
 
 #[tokio::test]
-async fn whatever_its_fields_are_a_result_is_read() {
+async fn a_result_with_odd_fields_is_read() {
     let rows = [
         (json!({ "mode": "offline", "text": "开灯", "is_final": false }), "开灯"),
         (json!({ "mode": "offline", "text": "开灯", "is_final": null }), "开灯"),
@@ -91,7 +91,7 @@ async fn whatever_its_fields_are_a_result_is_read() {
 }
 
 #[tokio::test]
-async fn a_confirmation_is_no_result_and_no_fault() {
+async fn a_confirmation_is_neither_a_result_nor_a_fault() {
     let confirmation = json!({ "mode": "offline", "wav_name": "utterance", "status": "ok" });
     let result = json!({ "mode": "offline", "text": "开灯" });
     assert_eq!(
@@ -101,7 +101,7 @@ async fn a_confirmation_is_no_result_and_no_fault() {
 }
 
 #[tokio::test]
-async fn pieces_are_one_transcript_whenever_they_come() {
+async fn segments_are_one_transcript_whenever_they_arrive() {
     let piece = |text: &str| json!({ "mode": "offline", "text": text, "is_final": false });
     let one = piece("打开");
     let two = piece("客厅的灯");
@@ -116,11 +116,11 @@ async fn pieces_are_one_transcript_whenever_they_come() {
         whole,
         "one before it"
     );
-    assert_eq!(heard(vec![one, two], vec![]).await.as_deref(), whole, "nothing after it");
+    assert_eq!(heard(vec![one, two], vec![]).await.as_deref(), whole, "none after the end");
 }
 
 #[tokio::test]
-async fn the_last_words_count_though_no_segment_replaces_them() {
+async fn the_last_words_count_even_if_no_segment_replaces_them() {
     let online = |text: &str| json!({ "mode": "2pass-online", "text": text });
     let segment = |text: &str| json!({ "mode": "2pass-offline", "text": text });
     // Nothing follows until the deadline.
@@ -133,7 +133,7 @@ async fn the_last_words_count_though_no_segment_replaces_them() {
         let case = format!("{during:?} {after:?}");
         assert_eq!(heard_in_two_passes(400, during, after).await.as_deref(), Ok(words), "{case}");
     }
-    // The segment comes, and replaces them.
+    // The segment arrives, and replaces them.
     let during = vec![segment("打开灯，"), online("和窗虎")];
     assert_eq!(
         heard_in_two_passes(20_000, during, vec![segment("和窗户。")]).await.as_deref(),
@@ -160,7 +160,7 @@ async fn a_segment_with_is_final_is_not_the_end() {
 }
 
 #[tokio::test]
-async fn words_count_though_the_service_closes() {
+async fn words_count_even_if_the_service_closes() {
     let result = |is_final: bool| {
         Message::text(
             json!({ "mode": "offline", "text": "开灯", "is_final": is_final }).to_string(),
@@ -179,7 +179,7 @@ async fn words_count_though_the_service_closes() {
 }
 
 #[tokio::test]
-async fn messages_that_are_no_result_are_passed_over() {
+async fn messages_that_are_not_results_are_skipped() {
     let words = json!({ "mode": "online", "text": "开灯", "is_final": true }).to_string();
     for before in [
         Message::text("pong"),

@@ -72,7 +72,7 @@ async fn a_reply_arrives_in_pieces() {
 }
 
 #[tokio::test]
-async fn the_conversation_is_sent_as_the_api_wants_it() {
+async fn the_conversation_is_sent_in_the_format_of_the_api() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let key = hearken_base::Secret::new("sk-1");
     hear(&LlmSettings { api_key: key, ..settings(stub.url() + "/") }).await.unwrap();
@@ -95,7 +95,7 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
 }
 
 #[tokio::test]
-async fn a_temperature_is_written_as_it_was_set() {
+async fn a_temperature_is_sent_as_it_was_set() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     let usual = LlmSettings::default().temperature;
@@ -108,7 +108,7 @@ async fn a_temperature_is_written_as_it_was_set() {
 }
 
 #[tokio::test]
-async fn a_model_that_may_not_call_is_offered_its_tools_all_the_same() {
+async fn a_model_that_may_not_call_is_still_offered_its_tools() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     let tool = OfferedTool {
@@ -127,7 +127,7 @@ async fn a_model_that_may_not_call_is_offered_its_tools_all_the_same() {
         (&last["tools"][0]["function"]["name"], &last["tool_choice"]),
         (&"f".into(), &"none".into())
     );
-    // So are tools that are gone, where the conversation still holds calls of them.
+    // Removed tools are offered too, if the conversation still contains calls of them.
     let mut gone = prompt();
     let call = ToolRequest { id: "a".into(), name: "g".into(), arguments: "{}".into() };
     gone.messages.insert(2, ChatMessage::calling("", vec![call]));
@@ -140,7 +140,7 @@ async fn a_model_that_may_not_call_is_offered_its_tools_all_the_same() {
 }
 
 #[tokio::test]
-async fn an_opening_is_read_ahead_where_the_base_is_said_to_keep_it() {
+async fn an_opening_is_prefetched_only_if_the_settings_say_so() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let settings = settings(stub.url());
     hearken_providers::llm(&settings).unwrap().prefetch(prompt()).await;
@@ -156,7 +156,7 @@ async fn an_opening_is_read_ahead_where_the_base_is_said_to_keep_it() {
 }
 
 #[tokio::test]
-async fn tools_are_offered_called_and_their_results_told() {
+async fn tools_are_offered_and_called_and_their_results_sent() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let city = serde_json::json!({ "type": "string" });
     let parameters = serde_json::json!({ "type": "object", "properties": { "city": city } });
@@ -248,7 +248,7 @@ async fn an_endless_line_is_refused_at_once() {
     assert!(written < 16 << 20, "{written} bytes");
 }
 
-/// The calls of an answer in these chunks, with a tool that writes.
+/// Returns the calls of an answer in these chunks, with a tool that writes.
 async fn calls_of(chunks: &[serde_json::Value]) -> Vec<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -277,7 +277,7 @@ async fn calls_of(chunks: &[serde_json::Value]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_at_the_longest_length_is_not_made() {
+async fn a_call_truncated_at_the_maximum_length_is_not_made() {
     let chunk = |delta: serde_json::Value, reason: Option<&str>| serde_json::json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] });
     let native = |index: usize, arguments: &str| {
         let function = serde_json::json!({ "name": "write", "arguments": arguments });
@@ -329,7 +329,7 @@ async fn a_dropped_reply_ends_its_request() {
 }
 
 #[tokio::test]
-async fn a_failure_before_the_first_words_is_tried_again_and_none_after() {
+async fn a_failure_is_retried_only_before_the_first_words() {
     let stub = OpenAiChat::start(Behaviour::HttpStatus(503, None), REPLY).await;
     let settings = LlmSettings { retry_within_ms: 5_000, ..settings(stub.url()) };
     let (heard, ()) = tokio::join!(hear(&settings), async {
@@ -351,7 +351,7 @@ fn usage(deltas: &[LlmDelta]) -> Option<Usage> {
 }
 
 #[tokio::test]
-async fn an_answer_ends_with_what_it_cost_where_the_base_tells() {
+async fn an_answer_ends_with_its_usage_if_the_server_reports_it() {
     let stub = OpenAiChat::start(Behaviour::Normal, REPLY).await;
     let deltas = hear(&settings(stub.url())).await.unwrap();
     let pieces = u64::try_from(deltas.len() - 1).unwrap();
@@ -360,7 +360,8 @@ async fn an_answer_ends_with_what_it_cost_where_the_base_tells() {
     let silent = LlmSettings { usage: false, ..settings(stub.url()) };
     assert_eq!(usage(&hear(&silent).await.unwrap()), None);
     assert!(!stub.seen().texts[3].contains("stream_options"));
-    // The end does not wait for what will not come: neither as long as for words, nor for ever.
+    // The end does not wait for missing usage: neither for the timeout between pieces, nor for
+    // ever.
     let patient = LlmSettings { idle_timeout_ms: 60_000, ..settings(stub.url()) };
     for behaviour in [Behaviour::Untold, Behaviour::Lingering] {
         stub.set(behaviour);
@@ -373,7 +374,7 @@ async fn an_answer_ends_with_what_it_cost_where_the_base_tells() {
 }
 
 #[tokio::test]
-async fn a_base_that_does_not_know_the_question_is_found_out_once() {
+async fn a_server_that_refuses_fields_is_probed_once() {
     let stub = OpenAiChat::start(Behaviour::Old, REPLY).await;
     let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for requests in [2, 3] {
@@ -381,8 +382,8 @@ async fn a_base_that_does_not_know_the_question_is_found_out_once() {
         check_reply(&deltas);
         assert_eq!((usage(&deltas), stub.seen().requests), (None, requests));
     }
-    // What is wrong in itself is asked about once for each field and for all of them, and only once
-    // where the fields are known.
+    // If every request is refused, each field and all of them are tried once, and a request is sent
+    // once if the fields are known.
     let stub = OpenAiChat::start(Behaviour::HttpStatus(400, None), REPLY).await;
     let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for (behaviour, requests) in [
@@ -398,14 +399,14 @@ async fn a_base_that_does_not_know_the_question_is_found_out_once() {
 }
 
 #[tokio::test]
-async fn a_newer_model_is_asked_as_it_wants_to_be() {
+async fn a_newer_model_gets_the_fields_that_it_accepts() {
     let stub = OpenAiChat::start(Behaviour::Newer, REPLY).await;
     let ledger = hearken_providers::CostTracker::default();
     let asker = hearken_providers::ChainOptions::spoken("device", &ledger);
     let findings = Default::default();
     let settings = settings(stub.url());
     for requests in [3, 4] {
-        // What one frontend found out, the others know.
+        // Findings of one frontend apply to the others.
         let llm = hearken_providers::llm_for(
             &settings,
             &asker.clone().sharing(&findings, &CallLimits::default(), &ModelsHealth::default()),
@@ -419,13 +420,13 @@ async fn a_newer_model_is_asked_as_it_wants_to_be() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_stream_ends_well_is_whole() {
+async fn an_answer_without_a_finish_reason_is_complete() {
     let stub = OpenAiChat::start(Behaviour::Unended, REPLY).await;
     check_reply(&hear(&settings(stub.url())).await.unwrap());
 }
 
 #[tokio::test]
-async fn what_a_model_thinks_is_not_its_answer() {
+async fn thinking_is_not_part_of_the_answer() {
     let stub = OpenAiChat::start(Behaviour::Normal, "<think>\nHm, </think>\n\n你好！").await;
     let text = |deltas: &[LlmDelta]| {
         let text = deltas.iter().map(|delta| match delta {
@@ -435,7 +436,7 @@ async fn what_a_model_thinks_is_not_its_answer() {
         text.collect::<String>()
     };
     assert_eq!(text(&hear(&settings(stub.url())).await.unwrap()), "你好！");
-    // A base that leaves the opening tag out is known from its second answer on.
+    // A server that omits the opening tag is recognised from its second answer on.
     let stub = OpenAiChat::start(Behaviour::Normal, "Hm.</think>你好！").await;
     let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for expected in ["Hm.你好！", "你好！", "你好！"] {
@@ -477,7 +478,7 @@ async fn the_settings_may_add_fields() {
 }
 
 #[tokio::test]
-async fn all_tries_together_keep_to_the_deadline() {
+async fn all_attempts_together_have_one_deadline() {
     for behaviour in [Behaviour::Silent, Behaviour::HttpStatus(500, None)] {
         let stub = OpenAiChat::start(behaviour, REPLY).await;
         let settings = LlmSettings {
@@ -499,7 +500,7 @@ async fn all_tries_together_keep_to_the_deadline() {
     }
 }
 
-/// Makes as many calls as the settings allow, and one more.
+/// Makes as many calls as the settings allow, and an additional one.
 async fn check_calls_at_once(most: usize) {
     let stub = OpenAiChat::start(Behaviour::Lingering, REPLY).await;
     let settings = LlmSettings {
@@ -518,14 +519,14 @@ async fn check_calls_at_once(most: usize) {
     let mut beyond = llm.reply(prompt());
     let refused = beyond.next().await.unwrap().unwrap_err();
     assert_eq!(refused.kind, ProviderErrorKind::RateLimited);
-    assert_eq!(stub.seen().requests, most, "it waited, and was not made");
+    assert_eq!(stub.seen().requests, most, "the additional call waits");
     calls.pop();
     let mut next = llm.reply(prompt());
-    assert!(matches!(next.next().await, Some(Ok(LlmDelta::Text(_)))), "one has ended");
+    assert!(matches!(next.next().await, Some(Ok(LlmDelta::Text(_)))), "one call has ended");
     assert_eq!(stub.seen().requests, most + 1);
 }
 
 #[tokio::test]
-async fn a_call_beyond_those_that_the_settings_allow_at_once_waits() {
+async fn a_call_beyond_the_maximum_number_of_concurrent_calls_waits() {
     tokio::join!(check_calls_at_once(1), check_calls_at_once(2));
 }

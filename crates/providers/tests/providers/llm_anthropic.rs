@@ -70,7 +70,7 @@ async fn a_reply_arrives_in_pieces() {
 }
 
 #[tokio::test]
-async fn the_conversation_is_sent_as_the_api_wants_it() {
+async fn the_conversation_is_sent_in_the_format_of_the_api() {
     let stub = AnthropicMessages::start(Behaviour::Normal, REPLY).await;
     let settings = LlmSettings { api_key: Secret::new("sk-ant-1"), ..settings(stub.url()) };
     hear(&settings).await.unwrap();
@@ -91,7 +91,7 @@ async fn the_conversation_is_sent_as_the_api_wants_it() {
 }
 
 #[tokio::test]
-async fn tools_are_offered_called_in_parallel_and_their_results_told() {
+async fn tools_are_called_in_parallel_and_their_results_sent() {
     let stub = AnthropicMessages::start(Behaviour::Normal, REPLY).await;
     let parameters = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
     let tool = |name: &str| OfferedTool {
@@ -182,14 +182,14 @@ async fn an_error_within_the_answer_has_its_kind() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_temperature_is_found_out_once() {
+async fn a_model_that_refuses_a_temperature_is_probed_once() {
     let stub = AnthropicMessages::start(Behaviour::Old, REPLY).await;
     let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
     for requests in [2, 3] {
         check_reply(&llm.reply(prompt("Weather?")).try_collect::<Vec<_>>().await.unwrap());
         assert_eq!(stub.seen().requests, requests);
     }
-    // What is wrong in itself stays wrong, and is asked about twice at most.
+    // If every request is refused, at most two are sent.
     stub.set(Behaviour::HttpStatus(400, None));
     let told = hear(&settings(stub.url())).await.unwrap_err();
     assert_eq!((told.kind, stub.seen().requests), (ProviderErrorKind::BadRequest, 5));
@@ -211,7 +211,7 @@ async fn a_dropped_reply_ends_its_request() {
 }
 
 #[test]
-fn the_embedded_model_is_not_taken_for_anthropics() {
+fn the_embedded_model_is_not_used_for_anthropic() {
     let embedded = LlmSettings { provider: LlmProvider::Anthropic, ..LlmSettings::default() };
     let told = hearken_providers::llm(&embedded).err().unwrap().to_string();
     assert!(told.starts_with("`llm.base_url` is `http://127.0.0.1:9401/v1`"), "{told}");

@@ -1,5 +1,5 @@
-//! Several language models in order, of both APIs, over real sockets; what is counted of them; and
-//! how patiently applications ask.
+//! Several language models in order, of both APIs, over real sockets; their usage; and the retries
+//! for applications.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use hearken_ports::{ChatMessage, LlmDelta, Prompt, ProviderError, ProviderErrorK
 use hearken_providers::{ChainOptions, CostTracker, FallbackSettings, LlmFigures, LlmSettings};
 use hearken_test_support::vendors::{AnthropicMessages, Behaviour, OpenAiChat};
 
-/// The first model's settings, with another one behind it, by Anthropic's API.
+/// The first model's settings, with a fallback that uses Anthropic's API.
 fn settings(first: String, second: String) -> LlmSettings {
     let fallback = format!(
         "[[fallback]]\nprovider = 'anthropic'\nbase_url = '{second}'\nmodel = 'b'\n\
@@ -41,7 +41,7 @@ async fn ask(llm: &dyn hearken_ports::Llm) -> Result<String, ProviderError> {
 }
 
 #[tokio::test]
-async fn another_api_answers_where_the_first_is_down_and_each_costs_its_own() {
+async fn another_api_answers_if_the_first_is_down_and_each_has_its_price() {
     let first = OpenAiChat::start(Behaviour::Normal, "one").await;
     let second = AnthropicMessages::start(Behaviour::Normal, "two").await;
     let ledger = CostTracker::default();
@@ -52,11 +52,12 @@ async fn another_api_answers_where_the_first_is_down_and_each_costs_its_own() {
     first.set(Behaviour::HttpStatus(503, None));
     assert_eq!(ask(&*llm).await.unwrap(), "two");
     assert_eq!(ask(&*llm).await.unwrap(), "two");
-    assert_eq!((first.seen().requests, second.seen().requests), (2, 2), "the first is passed over");
+    assert_eq!((first.seen().requests, second.seen().requests), (2, 2), "the first is skipped");
     second.set(Behaviour::HttpStatus(400, None));
     let told = ask(&*llm).await.unwrap_err();
     assert_eq!((told.kind, told.provider), (ProviderErrorKind::BadRequest, "anthropic-llm"));
-    // Ten tokens read of the first at 2, twelve of the second at 1 and one written at 10, twice.
+    // Ten prompt tokens of the first at 2; twelve of the second at 1 and one completion token at
+    // 10, twice.
     let expected = LlmFigures {
         requests: 4,
         failures: 1,
@@ -68,7 +69,7 @@ async fn another_api_answers_where_the_first_is_down_and_each_costs_its_own() {
 }
 
 #[tokio::test]
-async fn what_the_first_does_not_serve_the_next_answers() {
+async fn the_next_model_answers_a_request_that_the_first_does_not_serve() {
     let first = OpenAiChat::start(Behaviour::Normal, "one").await;
     let second = AnthropicMessages::start(Behaviour::Normal, "two").await;
     let settings = settings(first.url(), second.url());
@@ -77,7 +78,7 @@ async fn what_the_first_does_not_serve_the_next_answers() {
         let llm = hearken_providers::llm(&settings).unwrap();
         assert_eq!(ask(&*llm).await.unwrap(), "two", "{status}");
     }
-    // The fields that the second's settings add go to it alone.
+    // The fields that the second's settings add are sent only to it.
     assert!(second.seen().texts.last().unwrap().contains("\"top_k\":5"));
     assert!(!first.seen().texts.iter().any(|text| text.contains("top_k")));
     for status in [400, 422] {
@@ -85,7 +86,7 @@ async fn what_the_first_does_not_serve_the_next_answers() {
         let told = ask(&*hearken_providers::llm(&settings).unwrap()).await.unwrap_err();
         assert_eq!(told.kind, ProviderErrorKind::BadRequest, "{status}");
     }
-    // One that hangs leaves the next half of the time.
+    // A model that hangs leaves half of the time to the next one.
     first.set(Behaviour::Silent);
     let settings = LlmSettings { timeout_ms: 6_000, first_token_timeout_ms: 60_000, ..settings };
     let began = Instant::now();
@@ -94,7 +95,7 @@ async fn what_the_first_does_not_serve_the_next_answers() {
 }
 
 #[tokio::test]
-async fn applications_are_answered_after_a_second() {
+async fn applications_are_retried_after_a_second() {
     let stub = OpenAiChat::start(Behaviour::HttpStatus(502, None), "one").await;
     let ledger = CostTracker::default();
     let settings = LlmSettings { fallback: Vec::new(), ..settings(stub.url(), String::new()) };
@@ -115,14 +116,14 @@ async fn applications_are_answered_after_a_second() {
         stub.set(Behaviour::HttpStatus(status, None));
         let before = stub.seen().requests;
         assert_eq!(ask(&*llm).await.unwrap_err().kind, kind);
-        assert_eq!(stub.seen().requests, before + 1, "{status} is told at once");
+        assert_eq!(stub.seen().requests, before + 1, "{status} is not retried");
     }
     let figures = ledger.figures()["chat"];
     assert_eq!((figures.requests, figures.failures), (3, 1));
 }
 
 #[test]
-fn what_is_wrong_behind_the_first_is_named() {
+fn an_error_in_a_fallback_names_its_key() {
     let told = |change: fn(&mut FallbackSettings)| {
         let mut settings = settings("http://a/v1".into(), "http://b".into());
         change(&mut settings.fallback[0]);

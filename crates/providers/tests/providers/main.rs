@@ -1,6 +1,6 @@
 //! Every provider against its stub vendor over real sockets: one contract per port, the same for
-//! all implementations, and what is particular to each wire; and the client of state servers. Not for
-//! the pipeline behind them.
+//! all implementations, and the particularities of each protocol; and the client of state servers.
+//! Not for the pipeline behind them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asr;
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use hearken_ports::{ProviderError, ProviderErrorKind};
 use hearken_test_support::vendors::Behaviour;
 
-/// Where nobody listens: it is no port for servers.
+/// Address without a listener: servers do not use this port.
 const DEAD: &str = "ws://127.0.0.1:1";
 
-/// Failures that every provider must tell apart, and how.
+/// Failures that every provider must distinguish, and their kinds.
 fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
     use ProviderErrorKind::{
         Fault, NotServed, Protocol, RateLimited, Timeout, Unauthorized, Unavailable,
@@ -40,7 +40,7 @@ fn failures() -> Vec<(Behaviour, ProviderErrorKind, Option<u64>)> {
     ]
 }
 
-/// The failure is the one expected, and came within its deadline.
+/// Checks that the failure is the expected one, and arrived within its deadline.
 fn check_failure<T: std::fmt::Debug>(
     began: Instant,
     outcome: Result<T, ProviderError>,

@@ -1,5 +1,5 @@
-//! Kept connections, seen through the two ListenAI clients: used again, replaced when dead, never
-//! used while an answer is owed.
+//! Pooled connections, seen through the two ListenAI clients: reused, replaced when dead, never
+//! reused while an answer is pending.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn hear(asr: &Arc<dyn Asr>) -> String {
 }
 
 #[tokio::test]
-async fn one_connection_serves_many_in_turn_and_several_serve_many_at_once() {
+async fn sequential_requests_share_one_connection_and_concurrent_ones_use_several() {
     let stub = ListenAiTts::start(Behaviour::Normal).await;
     let tts = tts(&stub, PoolSettings::default());
     for text in ["one", "two", "three"] {
@@ -53,13 +53,13 @@ async fn one_connection_serves_many_in_turn_and_several_serve_many_at_once() {
 }
 
 #[tokio::test]
-async fn no_more_connections_are_in_use_than_allowed_nor_kept() {
+async fn connections_in_use_and_idle_ones_are_limited() {
     let stub = ListenAiTts::start(Behaviour::Silent).await;
     let pool = PoolSettings { max_connections: 1, max_idle: 0, ..PoolSettings::default() };
     let tts = tts(&stub, pool);
     let mut holding = tts.speak(Line::new("one"));
     tokio::select! {
-        piece = holding.next() => panic!("a silent vendor said {piece:?}"),
+        piece = holding.next() => panic!("a silent vendor sent {piece:?}"),
         _ = stub.until(|seen| seen.requests == 1) => {}
     }
     let refused = tts.speak(Line::new("two")).next().await.unwrap().unwrap_err();
@@ -73,7 +73,7 @@ async fn no_more_connections_are_in_use_than_allowed_nor_kept() {
 }
 
 #[tokio::test]
-async fn a_cancelled_sentence_leaves_its_connection_usable_once_it_has_ended() {
+async fn the_connection_of_a_cancelled_sentence_is_reused_after_its_end() {
     let stub = ListenAiTts::start(Behaviour::Slow).await;
     let tts = tts(&stub, PoolSettings { max_connections: 1, ..PoolSettings::default() });
     let mut sound = tts.speak(Line::new("one"));
@@ -97,7 +97,7 @@ async fn unused_connections_are_closed_after_their_time_and_with_their_pool() {
     stub.until(|seen| seen.closed == 2).await;
 }
 
-/// A relay to a stub that can lose its connections, loudly or without a word.
+/// A relay to a stub that can lose its connections, with or without a close.
 struct Relay {
     url: String,
     cut: tokio::sync::watch::Sender<Cut>,
@@ -106,9 +106,9 @@ struct Relay {
 #[derive(Clone, Copy, PartialEq)]
 enum Cut {
     Open,
-    /// The first connection reads and passes nothing on.
+    /// The first connection reads and forwards nothing.
     FirstIsDeaf,
-    /// The first connection is lost as soon as something more is sent on it.
+    /// The first connection is lost as soon as another message is sent on it.
     FirstBreaksWhenUsed,
 }
 
@@ -156,7 +156,7 @@ async fn relay(
 }
 
 #[tokio::test]
-async fn an_utterance_survives_the_death_of_its_kept_connection() {
+async fn an_utterance_survives_the_death_of_its_pooled_connection() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     let relay = Relay::start(&stub).await;
     let asr = asr(relay.url.clone(), PoolSettings::default());
@@ -165,7 +165,7 @@ async fn an_utterance_survives_the_death_of_its_kept_connection() {
     relay.cut.send(Cut::FirstBreaksWhenUsed).unwrap();
     assert_eq!(hear(&asr).await, "x");
     assert_eq!(stub.seen().connections, 2);
-    assert_eq!(stub.seen().audio_bytes - before, 9_600 * 2, "all of the audio came");
+    assert_eq!(stub.seen().audio_bytes - before, 9_600 * 2, "all of the audio arrived");
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn a_half_open_connection_is_found_by_its_pings() {
 }
 
 #[tokio::test]
-async fn pings_keep_a_living_connection() {
+async fn pings_do_not_close_a_working_connection() {
     let stub = ListenAiAsr::start(Behaviour::Normal, "x").await;
     let asr = asr(stub.url(), PoolSettings { ping_every_ms: 20, ..PoolSettings::default() });
     assert_eq!(hear(&asr).await, "x");

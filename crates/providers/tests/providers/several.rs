@@ -1,5 +1,5 @@
-//! Several services behind one port, over real sockets: one that was away is found to be back on
-//! each wire, by a probe and not by somebody's words.
+//! Several services behind one port, over real sockets: a service that was down is found to be up
+//! again for each protocol, by a probe and not by a user's request.
 
 use std::time::Duration;
 
@@ -22,12 +22,13 @@ async fn say(tts: &dyn Tts) {
     assert!(!pieces.is_empty());
 }
 
-/// Nothing is kept, so that each use needs a connection.
+/// Settings without idle connections, so that each use needs a new one.
 fn pool() -> PoolSettings {
     PoolSettings { max_idle: 0, ..PoolSettings::default() }
 }
 
-/// `first` refuses connections, is passed over, and is asked again once it was probed.
+/// Checks that `first`, which refuses connections, is skipped, and gets requests again after a
+/// probe.
 async fn comes_back(first: Stub, second: Stub, ask: impl AsyncFn()) {
     first.set(Behaviour::Refuse);
     for count in 1..=3 {
@@ -37,7 +38,7 @@ async fn comes_back(first: Stub, second: Stub, ask: impl AsyncFn()) {
     first.set(Behaviour::Normal);
     let before = first.seen().connections;
     first.until(|seen| seen.closed > before).await;
-    // Its connection was a probe's; its closing is seen after the answer to it was.
+    // The connection of a probe counts too; its close is seen after its answer.
     for _ in 0..2 {
         ask().await;
     }
@@ -73,7 +74,7 @@ async fn synthesiser_comes_back(first: Stub, second: Stub) {
 }
 
 #[tokio::test]
-async fn a_service_that_was_away_is_found_to_be_back_on_each_wire() {
+async fn a_service_that_was_down_is_probed_and_used_again_for_each_protocol() {
     let normal = Behaviour::Normal;
     tokio::join!(
         async {
@@ -100,7 +101,7 @@ async fn a_service_that_was_away_is_found_to_be_back_on_each_wire() {
 }
 
 #[tokio::test]
-async fn a_recogniser_that_breaks_off_while_somebody_speaks_is_replaced() {
+async fn a_recogniser_that_disconnects_during_speech_is_replaced() {
     let first = ListenAiAsr::start(Behaviour::ResetMidStream, "x").await;
     let second = FunAsr::start(Behaviour::Normal, "x").await;
     let settings = AsrSettings {
@@ -117,5 +118,5 @@ async fn a_recogniser_that_breaks_off_while_somebody_speaks_is_replaced() {
     }
     drop(first);
     assert_eq!(utterance.finish().await.unwrap().text, "x");
-    assert_eq!(second.seen().audio_bytes, 3 * 16_000 * 2, "all of the audio came");
+    assert_eq!(second.seen().audio_bytes, 3 * 16_000 * 2, "all of the audio arrived");
 }

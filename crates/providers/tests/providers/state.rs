@@ -1,5 +1,5 @@
-//! The client of state servers: against the small one of our own, and against a stub that
-//! misbehaves, over real sockets. Not for the rules of worlds.
+//! The client of state servers: against our own sample server, and against a misbehaving stub, over
+//! real sockets. Not for game rules.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// As the real policy, in hundredths of its time.
+/// The real policy, with a hundredth of its times.
 const HASTY: RetryPolicy = RetryPolicy {
     waits: &[Duration::from_millis(10), Duration::from_millis(20), Duration::from_millis(40)],
     ..RetryPolicy::patient()
@@ -42,9 +42,9 @@ fn session() -> SessionId {
 }
 
 #[tokio::test]
-async fn a_game_is_played_and_taken_back() {
+async fn a_game_is_played_and_restored() {
     let worlds = Worlds::start(7);
-    // A base may have a path's end.
+    // The base URL may end with a slash.
     let client = client_with(&format!("{}/", worlds.url), 10_000);
     let session = session();
     let tools = client.tools().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_game_is_played_and_taken_back() {
 }
 
 #[tokio::test]
-async fn calls_at_once_all_happen_and_those_of_an_old_version_do_not() {
+async fn concurrent_calls_all_succeed_and_those_with_an_old_version_are_refused() {
     let worlds = Worlds::start(7);
     let client = client_with(&worlds.url, 10_000);
     let session = session();
@@ -105,7 +105,7 @@ async fn calls_at_once_all_happen_and_those_of_an_old_version_do_not() {
     assert_eq!((all.iter().filter(|o| o.is_ok()).count(), conflicts), (1, 9));
 }
 
-/// What the stub does with a request.
+/// Scripted response of the stub to a request.
 #[derive(Clone)]
 enum Reply {
     Says(u16, &'static str, Vec<u8>),
@@ -119,7 +119,7 @@ fn says(status: u16, body: Value) -> Reply {
     Says(status, "", body.to_string().into_bytes())
 }
 
-/// A state server that answers as it was told, one reply a request, and the last one for ever.
+/// A state server with scripted responses, one per request, whose last one repeats.
 struct Stub {
     url: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -175,7 +175,7 @@ async fn visit(
 }
 
 #[tokio::test]
-async fn requests_look_as_the_document_says() {
+async fn requests_have_the_documented_format() {
     let stub = Stub::start([says(200, json!({ "result": 1 }))]).await;
     let config =
         StateConfig { url: stub.url.clone(), token: Secret::new("hush"), ..StateConfig::default() };
@@ -214,7 +214,7 @@ async fn requests_look_as_the_document_says() {
 }
 
 #[tokio::test]
-async fn what_was_not_done_is_asked_again() {
+async fn a_request_that_was_not_carried_out_is_retried() {
     for status in [425, 429, 502, 503] {
         let down = || says(status, json!({}));
         let stub = Stub::start([down(), down(), down(), says(200, json!({ "version": 3 }))]).await;
@@ -228,18 +228,18 @@ async fn what_was_not_done_is_asked_again() {
     let began = Instant::now();
     let none = client(&nowhere("http")).call(&session(), "f", Map::new(), None).await;
     assert!(matches!(none, Err(StateError::Failed(_))), "{none:?}");
-    assert!(began.elapsed() >= Duration::from_millis(70), "it waits between attempts");
+    assert!(began.elapsed() >= Duration::from_millis(70), "there are waits between attempts");
 }
 
 #[tokio::test]
-async fn the_servers_own_wait_is_kept() {
+async fn the_wait_that_the_server_requests_is_respected() {
     for status in [500, 503] {
         let wait = |told| [Says(status, told, Vec::new()), says(200, json!({}))];
         let stub = Stub::start(wait("retry-after-ms: 300\r\n")).await;
         let began = Instant::now();
         client_with(&stub.url, 10_000).state(&session()).await.unwrap();
         assert!(began.elapsed() >= Duration::from_millis(300), "{status}");
-        // It is longer than anybody waits, or ends behind the deadline.
+        // The wait exceeds the maximum, or would end after the deadline.
         for (told, timeout_ms) in [("retry-after: 60\r\n", 600_000), ("retry-after: 1\r\n", 300)] {
             let stub = Stub::start(wait(told)).await;
             let told = client_with(&stub.url, timeout_ms).state(&session()).await;
@@ -249,7 +249,7 @@ async fn the_servers_own_wait_is_kept() {
     }
 }
 
-/// Is asked to wait by `Retry-After` in this form, and then answered. Checks that the wait was kept.
+/// Checks that a wait requested by `Retry-After` in this form is respected.
 async fn check_wait(status: u16, told: &str, least: Duration) {
     let refusal = answer(status, &format!("retry-after: {told}\r\n"), b"{}");
     let server = ScriptedServer::start([refusal, answer(200, "", b"{}")]).await;
@@ -260,8 +260,8 @@ async fn check_wait(status: u16, told: &str, least: Duration) {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_told_as_a_fraction_or_as_a_date_is_kept_too() {
-    // Dates have whole seconds; a client that reads none asks again after some milliseconds.
+async fn a_wait_as_a_fraction_or_a_date_is_respected() {
+    // Dates have whole seconds; a client that ignores them retries after some milliseconds.
     let date = (Timestamp::now() + 3.seconds()).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     let checks = [429, 500, 503].map(|status| {
         let date = date.as_str();
@@ -274,7 +274,7 @@ async fn a_wait_that_is_told_as_a_fraction_or_as_a_date_is_kept_too() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_done_is_asked_again_only_where_that_changes_nothing() {
+async fn a_request_that_may_have_been_carried_out_is_retried_only_if_idempotent() {
     let failing = [408, 500, 504, 507, 520].map(|status| says(status, json!({})));
     for reply in failing.into_iter().chain([BreaksOff]) {
         let stub = Stub::start([reply.clone()]).await;
@@ -327,15 +327,15 @@ async fn all_attempts_together_have_one_deadline() {
     assert_eq!(client.delete(&me).await, Err(late.clone()));
     assert_eq!(client.call(&me, "f", Map::new(), None).await, Err(late.clone()));
     assert_eq!(client.restore(&me, 1).await, Err(late));
-    assert_eq!(stub.seen().len(), 6, "what timed out is not asked again");
+    assert_eq!(stub.seen().len(), 6, "a timed-out request is not retried");
     assert!(began.elapsed() >= Duration::from_millis(6 * 300));
-    // An attempt has what those before it left.
+    // An attempt has the time that earlier ones left.
     let down = || says(503, json!({}));
     let stub = Stub::start([down(), Silent, good()]).await;
     let told = client_with(&stub.url, 1_000).state(&me).await;
     assert_eq!(told, Err(StateError::Timeout(Duration::from_secs(1))));
     assert_eq!(stub.seen().len(), 2);
-    // A wait that would end behind it is not begun.
+    // A wait that would end after the deadline does not start.
     let stub = Stub::start([down()]).await;
     let config = StateConfig { url: stub.url.clone(), timeout_ms: 300, ..StateConfig::default() };
     let told = state::http(&config, RetryPolicy::patient()).unwrap().state(&me).await;
@@ -344,7 +344,7 @@ async fn all_attempts_together_have_one_deadline() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_at_once() {
+async fn refusals_are_returned_at_once() {
     let conflict = json!({ "error": { "code": "VERSION_CONFLICT" }, "version": 8 });
     for (reply, error) in [
         (says(409, conflict), StateError::Conflict(Some(8))),
@@ -367,7 +367,7 @@ async fn refusals_are_told_at_once() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_places_wait_for_one() {
+async fn requests_beyond_the_limit_wait_for_a_permit() {
     let stub = Stub::start([Silent, says(200, json!({}))]).await;
     let config =
         StateConfig { url: stub.url.clone(), max_connections: 1, ..StateConfig::default() };
@@ -384,11 +384,11 @@ async fn requests_beyond_the_places_wait_for_one() {
         tokio::task::yield_now().await;
     }
     assert_eq!(stub.seen().len(), 1);
-    // The first gives its place up when it is dropped; the second has it then.
+    // The first frees its permit when it is dropped; then the second gets it.
     first.abort();
     second.await.unwrap();
     assert_eq!(stub.seen().len(), 2);
-    // Who gets none in time is told so.
+    // A request without a permit in time fails.
     let stub = Stub::start([Silent]).await;
     let config = StateConfig { url: stub.url.clone(), timeout_ms: 300, ..config };
     let client = state::http(&config, HASTY).unwrap();
@@ -399,7 +399,7 @@ async fn requests_beyond_the_places_wait_for_one() {
 }
 
 #[test]
-fn addresses_that_cannot_be_used_are_refused() {
+fn invalid_addresses_are_refused() {
     let built = |url: &str, token: &str| {
         let config =
             StateConfig { url: url.into(), token: Secret::new(token), ..StateConfig::default() };

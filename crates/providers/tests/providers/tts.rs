@@ -1,4 +1,4 @@
-//! The synthesiser's contract, and what is particular to each of its wires.
+//! The synthesiser's contract, and the particularities of each protocol.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ async fn hear(settings: &TtsSettings) -> Result<Vec<Pcm>, ProviderError> {
         .await
 }
 
-/// Every sample of the vendor's sound, in order, at its rate.
+/// Checks that all samples of the vendor's sound arrived, in order, at its rate.
 fn check_sound(pieces: &[Pcm]) {
     assert!(pieces.len() > 1, "the sound is streamed");
     assert!(pieces.iter().all(|pcm| pcm.sample_rate_hz == 24_000));
@@ -154,7 +154,7 @@ fn behind_a_dead_one(settings: &mut TtsSettings) {
 }
 
 #[tokio::test]
-async fn warmed_phrases_are_heard_when_the_vendor_is_down() {
+async fn warmed_phrases_can_be_spoken_while_the_vendor_is_down() {
     let stub = ListenAiTts::start(Behaviour::Normal).await;
     let tts = hearken_providers::tts(&settings(stub.url()), &CallLog::new(false)).unwrap();
     tts.warm(&[line().text.to_string()]).await.unwrap();

@@ -1,5 +1,4 @@
-//! The messages that people send: each is known again wherever it turns up. Not for what became of
-//! one.
+//! Messages that people send: each can be recognised wherever it appears. Not for their outcomes.
 
 use std::fmt;
 
@@ -29,22 +28,22 @@ impl Message {
         self.conversation >= FIRST_DEVICE
     }
 
-    /// Whether it is sent when nothing fails any more.
+    /// Whether it is sent after all faults.
     pub(crate) fn is_last(self) -> bool {
         self.number >= LAST
     }
 
-    /// What is sent.
+    /// The text of the message.
     pub(crate) fn text(self) -> String {
         format!("msg:{}:{}:{};", self.conversation, self.client, self.number)
     }
 
-    /// What the answer contains.
+    /// A text that the answer contains.
     pub(crate) fn answer(self) -> String {
         self.text().replace("msg:", "re:")
     }
 
-    /// How often the model calls a tool before it answers.
+    /// Number of tool calls that the model makes before it answers.
     pub(crate) fn calls(self) -> usize {
         [0, 1, 0, 2, 0][usize::from(self.conversation * 7 + self.client * 3 + self.number) % 5]
     }

@@ -1,4 +1,4 @@
-//! What must hold of spoken turns. Not for what is stored.
+//! Invariants of spoken turns. Not for stored messages.
 
 use super::{FIRST_DEVICE, Judge, Message};
 
@@ -8,7 +8,7 @@ impl Judge {
         self.notes().saying.insert(message.conversation, message);
     }
 
-    /// A recogniser hears the person of this device. Returns what was said.
+    /// A recogniser receives the speech of this device. Returns the transcript.
     pub(crate) fn heard(&self, device: Option<usize>) -> String {
         let conversation = device.and_then(|device| u16::try_from(device).ok());
         let conversation = conversation.map(|device| FIRST_DEVICE + device);
@@ -16,13 +16,13 @@ impl Judge {
         match said {
             Some(message) => message.text(),
             None => {
-                self.wrong(format!("a recogniser hears {device:?}, who says nothing"));
+                self.wrong(format!("a recogniser receives speech of the silent {device:?}"));
                 String::new()
             }
         }
     }
 
-    /// A device has spoken its answer.
+    /// A device has received its answer.
     pub(crate) fn spoke(&self, message: Message, answer: &str) {
         self.notes().counts.spoken += 1;
         self.answered(message, answer);

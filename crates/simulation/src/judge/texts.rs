@@ -1,4 +1,4 @@
-//! What must hold of text clients' sessions. Not for those of applications.
+//! Invariants of text clients' sessions. Not for those of applications.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::{Judge, Known, Message};
 
-/// Something that a person said, and everything that was answered.
+/// A message of a user, and everything in reply to it.
 struct Turn {
     asked: Message,
     answer: String,
 }
 
 impl Judge {
-    /// Notes an answer that was told not to be stored: it may be, or not.
+    /// Records an answer that was marked as not stored: it may be stored or not.
     pub(crate) fn unstored(&self, message: Message, answer: &str) {
         self.note(&format!("{message} is answered, and not stored: {answer}"));
         self.notes().counts.unstored += 1;
@@ -23,7 +23,7 @@ impl Judge {
         }
     }
 
-    /// Judges what is stored of a text client's conversation in the end.
+    /// Checks the stored messages of a text client's conversation at the end.
     pub(crate) fn stored_text(&self, conversation: u16, state: &str) {
         let mut wrong = Vec::new();
         {
@@ -73,7 +73,7 @@ fn judge_turns(
         }
         let Some(place) = place else {
             if known.answer.is_some() {
-                wrong.push(format!("{message} was answered and is not stored: {said:?}"));
+                wrong.push(format!("{message} was answered but is not stored: {said:?}"));
             }
             continue;
         };
@@ -87,7 +87,7 @@ fn judge_turns(
         }
         if message.is_last() && !known.prompts.contains(&said[..=place]) {
             wrong.push(format!(
-                "{message} is stored behind {:?}, and was answered behind {:?}",
+                "{message} is stored after {:?}, but was answered after {:?}",
                 &said[..place],
                 known.prompts,
             ));

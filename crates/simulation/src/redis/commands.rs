@@ -1,4 +1,4 @@
-//! What Redis keeps, and the commands and scripts that read and change it. Not for connections and
+//! The data of Redis, and the commands and scripts that read and change it. Not for connections and
 //! subscribers.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::wire::Reply;
 
-/// Everything in Redis.
+/// All data of Redis.
 #[derive(Default)]
 pub(super) struct Data {
     entries: BTreeMap<String, Entry>,
@@ -40,7 +40,7 @@ enum Script {
 }
 
 impl Script {
-    /// Knows a script by its words.
+    /// Identifies a script by its text.
     fn of(code: &str) -> Option<Self> {
         let has = |word: &str| code.contains(word);
         match (has("'NX'"), has("KEYS[2]"), has("'PEXPIRE'"), has("'DEL'")) {
@@ -75,7 +75,7 @@ impl Data {
         self.entries.insert(key.to_owned(), Entry { value, expires });
     }
 
-    /// Carries out a command.
+    /// Executes a command.
     pub(super) fn carry_out(&mut self, name: &str, arguments: &[&str], now: Instant) -> Reply {
         self.expire(now);
         match (name, arguments) {
@@ -131,7 +131,7 @@ impl Data {
         1
     }
 
-    /// Runs a script of locks: see `crates/cluster/src/locks.rs`.
+    /// Runs a lock script: see `crates/cluster/src/locks.rs`.
     fn run(&mut self, script: Script, keys: &[&str], arguments: &[&str], now: Instant) -> Reply {
         let key = keys[0];
         let owner = arguments[0];

@@ -1,6 +1,6 @@
-//! Redis's words as bytes (RESP2). Not for their meaning.
+//! The protocol of Redis (RESP2). Not for its meaning.
 
-/// An answer.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
     Status(&'static str),
@@ -37,8 +37,7 @@ impl Reply {
     }
 }
 
-/// Reads the first command of these bytes: its words, and how many bytes it has. Nothing if it is
-/// not complete.
+/// Reads the first command of these bytes: its words, and its length in bytes. `None` if it is incomplete.
 pub(super) fn command(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     let mut at = 0;
     let words = number(bytes, &mut at, b'*')?;
@@ -52,7 +51,7 @@ pub(super) fn command(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     (at <= bytes.len()).then_some((all, at))
 }
 
-/// Reads a line that begins with this sign and has a number.
+/// Reads a line that starts with this sign and contains a number.
 fn number(bytes: &[u8], at: &mut usize, sign: u8) -> Option<usize> {
     let rest = bytes.get(*at..)?;
     let end = rest.windows(2).position(|two| two == b"\r\n")?;

@@ -1,5 +1,5 @@
 //! SQL of chat sessions, their messages and turns. Not for the content of messages. Snapshots and
-//! named requests have files of their own.
+//! requests with keys have their own modules.
 
 use async_trait::async_trait;
 use hearken_ports::{
@@ -188,7 +188,8 @@ impl ChatStore for SqlStore {
 
     async fn set_purging(&self, id: &SessionId, is_purging: bool) -> Result<bool, BoxError> {
         in_time_for_ports(async {
-            // A deleted session that is being purged was used last before 1970.
+            // The last access of a deleted session that is being purged is set to a time before
+            // 1970.
             let sql = match is_purging {
                 true => {
                     "UPDATE chat_sessions SET last_access_ms = -1 \
@@ -216,7 +217,7 @@ impl ChatStore for SqlStore {
             if count == 0 {
                 return Ok(false);
             }
-            // First, so that it is tried again with the session if it fails.
+            // First, so that a failure here leaves the session, and the purge is retried.
             self.delete_history_of(&id).await?;
             self.delete_snapshots_of(&id).await?;
             let sql = "DELETE FROM chat_sessions WHERE session_id = $1 AND status = 'deleted'";
@@ -228,7 +229,7 @@ impl ChatStore for SqlStore {
             };
             let gone = match overwritten.await {
                 Ok(gone) => gone,
-                // To overwrite needs room on the disk, which a purge is to make.
+                // Overwriting needs free disk space, which a purge is meant to create.
                 Err(_) => sqlx::query(sql).bind(&id).execute(self.writer().await?.pool).await?,
             };
             Ok(gone.rows_affected() > 0)
@@ -330,7 +331,7 @@ impl ChatStore for SqlStore {
 impl SqlStore {
     async fn create_chat(&self, session: &ChatSession, owner: &str) -> Result<(), SqlError> {
         let players = serde_json::to_string(&session.players).map_err(unusable)?;
-        // The players are stored twice: to be shown, and to be found.
+        // The players are stored twice: for display and for searches.
         let bytes = i64::try_from(session.name.len() + 2 * players.len()).map_err(unusable)?;
         let mut work = self.begin().await?;
         sqlx::query(concat!(
@@ -367,8 +368,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Updates the session's row first, only if no other turn came before. Of two turns after the
-    /// same message, the second finds another message count.
+    /// Updates the session's row first, and only if no other turn came first. Of two concurrent
+    /// turns after the same message, the second finds another message count.
     async fn keep_chat_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, SqlError> {
         let id = text(turn.session_id.as_str());
         let messages = turn.messages.iter().map(serde_json::to_string);
@@ -397,7 +398,7 @@ impl SqlStore {
             return Ok(why);
         }
         if !requests::answer(&mut work, turn).await? {
-            // The request has an answer already.
+            // The request already has an answer.
             work.rollback().await?;
             return Ok(StoreOutcome::Overtaken);
         }

@@ -1,5 +1,5 @@
-//! SQL of who owns chat sessions, what an owner has stored, and what nobody uses any more. Not for
-//! the decisions about it.
+//! SQL of the owners of chat sessions, their storage usage, and unused sessions. Not for decisions
+//! about them.
 
 use hearken_ports::StorageUsage;
 use hearken_proto::ids::SessionId;
@@ -9,15 +9,16 @@ use sqlx::Row as _;
 use super::error::SqlError;
 use super::{SqlStore, text, unusable};
 
-/// Bytes that a snapshot takes besides the messages: its name, its row and those of the index.
+/// Size of a snapshot apart from its messages, in bytes: its name, its row and index entries.
 const SNAPSHOT_BYTES: i64 = 512;
 
-/// Most snapshots that one statement deletes: a session with many must not take longer than a call may.
+/// Maximum number of snapshots that one statement deletes, so that a session with many of them does
+/// not exceed the deadline of a call.
 const SNAPSHOTS_AT_ONCE: u64 = 20;
 
 impl SqlStore {
-    /// Deletes the snapshots of a session that is to be purged, a few at a time: what is deleted stays so if the time ends
-    /// before the rest.
+    /// Deletes the snapshots of a session that is being purged, in small steps: completed deletions
+    /// remain if the deadline ends the call before the rest.
     pub(super) async fn delete_snapshots_of(&self, id: &str) -> Result<(), SqlError> {
         let sql = "DELETE FROM chat_snapshots WHERE snapshot_id IN \
                    (SELECT snapshot_id FROM chat_snapshots WHERE session_id = $1 LIMIT $2)";
@@ -83,7 +84,7 @@ impl SqlStore {
         offset: u32,
         limit: u32,
     ) -> Result<Vec<SessionId>, SqlError> {
-        // A deleted session never changes: its last change was the deletion.
+        // A deleted session does not change: its last change is the deletion.
         let sql = "SELECT session_id FROM chat_sessions WHERE status = 'deleted' \
                    AND updated_ms < $1 ORDER BY updated_ms, session_id LIMIT $2 OFFSET $3";
         self.chats_before(sql, before, offset, limit).await

@@ -1,4 +1,4 @@
-//! SQL of the codes of devices that wait to be bound. Not for binding a device.
+//! SQL of the codes of devices that are to be bound. Not for binding a device.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use sqlx::any::AnyRow;
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text, time};
 
-/// Attempts to find a free code. Of a million codes at most 5,000 are in use.
+/// Attempts to find a free code. At most 5,000 of a million codes are in use.
 const ATTEMPTS: usize = 20;
 
 fn activation(row: &AnyRow) -> Result<Activation, SqlError> {
@@ -32,8 +32,8 @@ fn random_code() -> Result<String, SqlError> {
     Ok(format!("{:06}", random % 1_000_000))
 }
 
-/// Takes a code that somebody entered, with all other codes of its device. Returns the device and
-/// its client; none if no device waits with this code.
+/// Consumes a code that a user entered, and all other codes of its device. Returns the device and
+/// its client. `None` if no device has this code.
 pub(super) async fn enter(
     work: &mut StoreTransaction,
     code: &str,
@@ -56,8 +56,8 @@ pub(super) async fn enter(
     Ok(Some((id, entered.try_get("client_id")?)))
 }
 
-/// Drops codes beyond the share of this code's address, and the oldest of the address with the most
-/// if there are too many. This code stays.
+/// Deletes codes beyond the share of this code's address, and the oldest one of the address with
+/// the most codes if there are too many in total. This code is never deleted.
 async fn drop_surplus(
     work: &mut StoreTransaction,
     code: &str,
@@ -90,7 +90,7 @@ async fn drop_surplus(
 }
 
 impl SqlStore {
-    /// Returns the code of this device and client, if it has one, else a new one.
+    /// Returns the code of this device and client; creates one if there is none.
     pub(super) async fn code_of(
         &self,
         request: CodeRequest<'_>,

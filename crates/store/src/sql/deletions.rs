@@ -1,4 +1,5 @@
-//! SQL of what was deleted lately, which turns that had begun before it do not bring back. Not for deleting itself.
+//! SQL of recent deletions. Turns that started before a deletion must not store its data again. Not
+//! for deleting.
 
 use std::collections::HashSet;
 
@@ -9,21 +10,21 @@ use jiff::{SignedDuration, Timestamp};
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text, time};
 
-/// Time after which no turn that began before a deletion can end any more.
+/// Time after a deletion when every turn that started before it has ended.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
-/// Longest difference between the clocks of instances. A deletion that is further ahead was noted by a clock that was wrong,
-/// and does not count.
+/// Maximum difference between the clocks of instances. A deletion that is further ahead was
+/// recorded by a wrong clock, and is ignored.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(10);
 
-/// What was deleted.
+/// Kind of deleted data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeletionKind {
-    /// What was said by a client; of all if it has no name.
+    /// History of a client; of all clients if the name is empty.
     History,
-    /// A turn, by its id.
+    /// Turn, by its id.
     Turn,
-    /// A device.
+    /// Device.
     Device,
 }
 
@@ -37,8 +38,8 @@ impl DeletionKind {
     }
 }
 
-/// Notes a deletion, with the change that deletes. That change has locked the table from which it deletes, and whoever adds to
-/// it asks after adding: neither misses the other.
+/// Records a deletion in the transaction that deletes. That transaction has locked the table, and
+/// writers query deletions after they have added a row: neither can miss the other.
 pub(super) async fn note(
     work: &mut StoreTransaction,
     kind: DeletionKind,
@@ -57,7 +58,8 @@ pub(super) async fn note(
     forget_old(work, now).await
 }
 
-/// Forgets deletions after which no turn can end any more, and those noted by a clock that was ahead.
+/// Removes deletions that no running turn can precede, and those recorded by a clock that was
+/// ahead.
 pub(super) async fn forget_old(
     work: &mut StoreTransaction,
     now: Timestamp,
@@ -70,12 +72,13 @@ pub(super) async fn forget_old(
     Ok(())
 }
 
-/// Returns the latest time at which a deletion can have been noted.
+/// Returns the latest time that a recorded deletion can have.
 fn latest(now: Timestamp) -> i64 {
     now.saturating_add(CLOCKS_DIFFER).unwrap_or(Timestamp::MAX).as_millisecond()
 }
 
-/// Returns of what a deletion was noted since this time; for what was said, an empty name for all.
+/// Returns the names whose data was deleted since this time. An empty name stands for the history
+/// of all clients.
 pub(super) async fn since(
     work: &mut StoreTransaction,
     kind: DeletionKind,
@@ -92,7 +95,7 @@ pub(super) async fn since(
     Ok(clients.into_iter().collect())
 }
 
-/// Reports whether one of these deletions was noted since this time.
+/// Returns true if one of these deletions was recorded since this time.
 pub(super) async fn any_since<const N: usize>(
     work: &mut StoreTransaction,
     all: [(DeletionKind, &str); N],
@@ -117,7 +120,7 @@ pub(super) async fn any_since<const N: usize>(
 }
 
 impl SqlStore {
-    /// Returns what was deleted of the history after this time, and when.
+    /// Returns the deletions of history after this time, with their times.
     pub(super) async fn history_deletions(
         &self,
         after: Timestamp,

@@ -1,5 +1,5 @@
-//! SQL of devices and keys. Not for decisions about them. Codes and revocations have files of their
-//! own.
+//! SQL of devices and keys. Not for decisions about them. Codes and revocations have their own
+//! modules.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// Values of the column `bound`: nobody bound the device, somebody did, or it was stored before devices from outside had
-/// to be bound (migration 16).
+/// Values of the column `bound`: 0 is not bound, 1 is bound. 2 is a device that was stored before
+/// devices from outside the private networks had to be bound (migration 16).
 const BOUND: i64 = 1;
 const NEEDS_REVIEW: i64 = 2;
 
-/// Condition of devices that nobody bound, named or configured.
+/// Condition that selects devices without binding, name or settings.
 macro_rules! strangers {
     () => {
         "bound = 0 AND name = '' AND tools_off = '[]' AND agent = 'default' \
@@ -43,8 +43,8 @@ macro_rules! strangers {
 }
 
 impl SqlStore {
-    /// Runs a statement that sets one text (`$2`) of a device (`$1`) and returns its columns; none
-    /// if there is no such device.
+    /// Runs a statement that sets one text (`$2`) of a device (`$1`) and returns its columns.
+    /// `None` if there is no such device.
     pub(super) async fn changed(
         &self,
         sql: &'static str,
@@ -123,7 +123,7 @@ impl DeviceStore for SqlStore {
             .fetch_optional(self.writer().await?.pool)
             .await?;
             let Some(row) = row else {
-                // The device belongs to another client: this one changes nothing.
+                // The device belongs to another client: this report changes nothing.
                 return self.device(&report.device_id).await?.ok_or_else(|| {
                     SqlError::because(StoreErrorKind::Unavailable, "the device was forgotten")
                 });
@@ -368,9 +368,9 @@ impl DeviceStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Deletes devices that nobody bound, named or configured, beyond [`MAX_STRANGERS`]: those of
-    /// the address with the most, not seen for the longest time first. A client that invents devices
-    /// removes its own.
+    /// Deletes devices without binding, name or settings beyond [`MAX_STRANGERS`]: those of the
+    /// address with the most, unseen for longest first. A client that invents devices only removes
+    /// its own.
     async fn make_room(&self) -> Result<(), SqlError> {
         let writer = self.writer().await?;
         let strangers: i64 =

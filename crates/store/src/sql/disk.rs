@@ -1,5 +1,5 @@
-//! Whether a store's file is still the one that was opened, and its disk can be written: SQLite finds
-//! out only when it commits, or never. Not for what is written.
+//! Checks that a store's file is still the one that was opened, and that its disk can be written:
+//! SQLite detects this only at a commit, or never. Not for reading or writing the file.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
@@ -7,10 +7,11 @@ use std::path::Path;
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
-/// Least free space for a store to be usable, in bytes: about what a long turn adds to SQLite's log.
+/// Minimum free space for a store to be usable, in bytes: about what a long turn adds to SQLite's
+/// log.
 const LEAST_FREE: u64 = 256 << 10;
 
-/// Identity of a file, whatever its path: device and inode.
+/// Identity of a file, independent of its path: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileId(u64, u64);
 
@@ -27,15 +28,15 @@ impl FileId {
     }
 }
 
-/// Checks that the file is there, and is the one that was opened if one was.
+/// Checks that the file exists, and is the one that was opened if one was.
 ///
 /// # Errors
-/// It is gone, or another one is in its place.
+/// Fails if it is gone, or replaced by another file.
 pub(super) fn is_opened(file: &Path, opened: Option<&FileId>) -> Result<(), Error> {
     let found = FileId::of(file)?;
     if opened.is_some_and(|opened| *opened != found) {
         let why = format!(
-            "{} is another file than the one that was opened: put that one back, or start again",
+            "{} is not the file that was opened: restore that file, or restart the program",
             file.display()
         );
         return Err(Error::other(why));
@@ -43,10 +44,10 @@ pub(super) fn is_opened(file: &Path, opened: Option<&FileId>) -> Result<(), Erro
     Ok(())
 }
 
-/// Checks that the file's disk takes more.
+/// Checks that the file's disk has space.
 ///
 /// # Errors
-/// The disk is full or read-only.
+/// Fails if the disk is full or read-only.
 pub(super) fn check(file: &Path) -> Result<(), Error> {
     let disk = statvfs(file)?;
     if disk.f_flag.contains(StatVfsMountFlags::RDONLY) {
@@ -54,7 +55,7 @@ pub(super) fn check(file: &Path) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::ReadOnlyFilesystem, why));
     }
     if disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_FREE {
-        let why = format!("the disk of {} is full: make room on it", file.display());
+        let why = format!("the disk of {} is full: free some space on it", file.display());
         return Err(Error::new(ErrorKind::StorageFull, why));
     }
     Ok(())

@@ -1,11 +1,12 @@
-//! Failures of statements, inside of the store: they know the driver's errors. Callers of the ports get a `StoreError`.
+//! Errors of SQL statements inside this crate, which convert from the driver's errors. Callers of
+//! the ports get a `StoreError`.
 
 use std::error::Error as _;
 
 use hearken_ports::BoxError;
 use hearken_ports::store::{StoreError, StoreErrorKind};
 
-/// Failed work on the store, which the driver's errors convert to.
+/// Failed operation of the store.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct SqlError(#[from] StoreError);
@@ -21,12 +22,12 @@ impl SqlError {
         Self(StoreError::because(kind, source))
     }
 
-    /// Returns its kind.
+    /// Returns the kind of the error.
     pub(crate) fn kind(&self) -> StoreErrorKind {
         self.0.kind
     }
 
-    /// Returns true if a value that must be unique exists already.
+    /// Returns true if a value that must be unique already exists.
     pub(crate) fn is_taken(&self) -> bool {
         let source = self.0.source().and_then(|source| source.downcast_ref());
         matches!(source, Some(sqlx::Error::Database(error)) if error.is_unique_violation())

@@ -1,4 +1,5 @@
-//! SQL of what was said in turns. Not for what is kept. What is deleted is gone as in [`super::people`].
+//! SQL of the history of turns. Not for retention rules. Deleted data is erased as described in
+//! [`super::people`].
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,12 +48,13 @@ fn count(number: i64) -> Result<u64, SqlError> {
     number.try_into().map_err(unusable)
 }
 
-/// Returns the pattern of `LIKE` for texts that contain these words; empty for no words.
+/// Returns the `LIKE` pattern for texts that contain these words. Empty for no words.
 fn pattern(words: &str) -> String {
     if words.is_empty() {
         return String::new();
     }
-    // Words are searched as parts of a text: Chinese has no spaces that an index could use. Decision 0071.
+    // Words are searched as substrings: Chinese has no spaces that an index could use. Decision
+    // 0071.
     let mut pattern = String::from("%");
     for character in words.chars() {
         if matches!(character, '%' | '_' | '\\') {
@@ -87,7 +89,7 @@ impl HistoryStore for SqlStore {
             .bind(pattern(&folded(&filter.words)))
             .bind(filter.before.unwrap_or(i64::MAX))
             .bind(i64::from(most))
-            // Turns of earlier versions are searched in lower case only.
+            // Turns of earlier versions are searchable in lower case only.
             .bind(pattern(&filter.words.to_lowercase()))
             .fetch_all(self.pool().await?)
             .await?;
@@ -122,7 +124,8 @@ impl HistoryStore for SqlStore {
 
     async fn delete_turns(&self, part: &HistoryPart) -> Result<u64, StoreError> {
         in_time(async {
-            // Alone: a turn that is being stored is deleted with the others, or finds that they were.
+            // Exclusive: a concurrent turn is either deleted with the others or finds the deletion
+            // recorded.
             let mut work = self.begin_alone(["history"].into_iter()).await?;
             work.overwrite(self.dialect).await?;
             let deleted = delete(&mut work, part).await?;
@@ -162,7 +165,7 @@ impl HistoryStore for SqlStore {
     }
 }
 
-/// Deletes the oldest turns of a part, at most [`MOST_DELETED`].
+/// Deletes the oldest turns of a selection, at most [`MOST_DELETED`].
 async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, SqlError> {
     let (condition, word, number) = match part {
         HistoryPart::Turn(turn_id) => ("turn_id = $1", turn_id.as_str(), 0),
@@ -175,7 +178,7 @@ async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, 
         ),
         HistoryPart::All => ("$1 = ''", "", 0),
     };
-    // Both parameters are used, so that each database knows their types.
+    // Both parameters are used, so that each database can infer their types.
     let sql = format!(
         "DELETE FROM history WHERE number IN (SELECT number FROM history WHERE {condition} \
          AND CAST($1 AS TEXT) = $1 AND CAST($2 AS BIGINT) = $2 ORDER BY number LIMIT $3)"
@@ -190,9 +193,10 @@ async fn delete(work: &mut StoreTransaction, part: &HistoryPart) -> Result<u64, 
 }
 
 impl SqlStore {
-    /// Deletes what was said in a session that is to be deleted.
+    /// Deletes the history of a session that is being purged.
     pub(super) async fn delete_history_of(&self, client: &str) -> Result<(), SqlError> {
-        // Also where there are none: one may still wait to be stored, here or at another instance.
+        // Even if there is none: a turn may still be waiting to be stored, here or on another
+        // instance.
         let part = HistoryPart::Client(client.into());
         while self.delete_turns(&part).await? == u64::from(MOST_DELETED) {}
         Ok(())
@@ -230,7 +234,8 @@ impl SqlStore {
             (DeletionKind::Turn, turn.turn_id.as_str()),
         ];
         if deletions::any_since(&mut work, deleted, turn.began, now).await? {
-            // It began before it or its client's words were deleted, here or at another instance.
+            // The turn started before it or its client's history was deleted, here or on another
+            // instance.
             return work.rollback().await;
         }
         let sounds = if added.rows_affected() > 0 { sounds } else { &[] };

@@ -1,4 +1,4 @@
-//! Address of a store, and how a connection to it begins. Not for the connections.
+//! Address of a store, and the setup of its connections. Not for the connections.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ pub(super) struct Location {
     pub(super) dialect: Dialect,
     /// Address in the driver's format.
     pub(super) url: String,
-    /// Path of the file, if it is one.
+    /// Path of the file, if the store is one.
     pub(super) file: Option<PathBuf>,
-    /// What people call it: the path, or the address without its password.
+    /// Name in errors: the path, or the address without its password.
     pub(super) name: String,
 }
 
@@ -33,10 +33,10 @@ impl Location {
 
     pub(super) fn file(path: &Path) -> Result<Self, SqlError> {
         let text = path.to_str().ok_or_else(|| {
-            let why = format!("{} is no UTF-8", path.display());
+            let why = format!("{} is not UTF-8", path.display());
             SqlError::because(StoreErrorKind::Address, why)
         })?;
-        // Slashes are encoded too: this makes the address opaque, and no part of the path is
+        // Slashes are encoded too: this makes the address opaque, so that no part of the path is
         // parsed.
         let encode = |byte: u8| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).into(),
@@ -61,8 +61,8 @@ impl Location {
         let options = SqliteConnectOptions::from_str(url).map_err(wrong)?;
         let in_memory = url.contains(":memory:") || url.contains("mode=memory");
         let file = (!in_memory).then(|| options.get_filename().to_owned());
-        // A connection never creates the file: if somebody moved it away, a part of the store's
-        // connections would go on in a new empty one. `make_private` creates it.
+        // Connections never create the file: if it were moved away, some of the store's connections
+        // would continue in a new empty file. `make_private` creates it.
         let url = match (in_memory || url.contains("mode="), url.contains('?')) {
             (true, _) => url.replace("mode=rwc", "mode=rw"),
             (false, true) => format!("{url}&mode=rw"),
@@ -86,7 +86,7 @@ fn name_of(server: &PgConnectOptions) -> String {
 pub(super) fn opening(location: &Location, waits: Timeouts) -> String {
     let busy = waits.busy.as_millis();
     match (location.dialect, &location.file) {
-        // FULL: a committed transaction is on disk, even if the machine loses power.
+        // FULL: a committed transaction is on disk even if the machine loses power.
         (Dialect::Sqlite, Some(_)) => format!(
             "PRAGMA busy_timeout = {busy}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"
         ),
@@ -100,8 +100,8 @@ pub(super) fn opening(location: &Location, waits: Timeouts) -> String {
 }
 
 /// Creates a file that only its owner can read, and its folder, if they are missing: it will
-/// contain devices' keys. SQLite gives the files beside it the same permissions. Takes those of
-/// others from files that are there.
+/// contain devices' keys. SQLite gives the files beside it the same permissions. Removes the
+/// permissions of others from existing files.
 pub(super) fn make_private(file: &Path) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|f| !f.as_os_str().is_empty()) {
         private_files::create_folder(folder)?;

@@ -1,8 +1,8 @@
 //! Migrations from an empty database to the current tables, in order, for both kinds of database.
 //! Not for running them.
 //!
-//! A released migration never changes. Both kinds have the same tables after the migration of the
-//! same number. PostgreSQL starts with the sixth.
+//! A released migration never changes. Migrations with the same number produce the same tables on
+//! both kinds. PostgreSQL starts with number 6.
 
 use sqlx::SqlSafeStr as _;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -76,7 +76,7 @@ pub(super) fn steps(dialect: Dialect) -> Migrator {
         Migration::new(*version, (*name).into(), kind, sql.into_sql_str(), false)
     });
     let mut migrator = Migrator::with_migrations(all.collect());
-    // The migrator's own lock would outlive a cancelled call. The store takes its own lock.
+    // The migrator's own lock would outlive a cancelled call. The store uses its own lock.
     migrator.set_locking(false);
     migrator
 }

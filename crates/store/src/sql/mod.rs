@@ -1,5 +1,5 @@
-//! Store in a SQLite file or on a PostgreSQL server, opened at first use, with one SQL for both.
-//! Their differences are here and in the migrations. Not for the content of tables.
+//! Store in a SQLite file or on a PostgreSQL server, opened at first use, with the same SQL for
+//! both. Their differences are here and in the migrations. Not for the content of tables.
 //!
 //! - Each decision is one statement or one transaction: two servers on one store cannot both
 //!   decide.
@@ -56,19 +56,19 @@ use self::location::{Location, opening};
 pub const FILE_NAME: &str = "hearken.db";
 /// Requests that failed because the store could not be reached or did not answer in time.
 const FAILURES: &str = "hearken_store_failures_total";
-/// Longest wait for another writer.
+/// Maximum wait for another writer.
 const BUSY: Duration = Duration::from_secs(1);
-/// Longest wait for a connection.
+/// Maximum wait for a connection.
 const ACQUIRE: Duration = Duration::from_secs(3);
-/// Longest wait for a connection to show that it still works. A busy machine takes half of it.
+/// Maximum wait for the check of a pooled connection. A busy machine uses half of it.
 const PING: Duration = Duration::from_secs(1);
-/// Longest time for a whole call.
+/// Maximum time of a whole call.
 const DEADLINE: Duration = Duration::from_secs(4);
-/// Longest wait for a lock in long work for a person: [`SqlStore::patient`].
+/// Maximum wait for a lock in interactive commands: [`SqlStore::patient`].
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Connections to a file: one writes, others read at the same time.
+/// Number of connections to a file: one writes while others read.
 const FILE_CONNECTIONS: u32 = 4;
-/// Connections to a PostgreSQL server, which by default accepts 100 in total.
+/// Number of connections to a PostgreSQL server, which by default accepts 100 in total.
 const SERVER_CONNECTIONS: u32 = 16;
 
 /// Kind of database.
@@ -97,7 +97,7 @@ struct Writer<'a> {
 struct Timeouts {
     busy: Duration,
     acquire: Duration,
-    /// Longest time for one statement on a PostgreSQL server; zero is no limit.
+    /// Maximum time of one statement on a PostgreSQL server; zero is no limit.
     statement: Duration,
 }
 
@@ -115,42 +115,43 @@ pub struct SqlStore {
     file: Option<PathBuf>,
     /// Identity of the file, once it was opened.
     opened: Arc<OnceLock<FileId>>,
-    /// What people call it in errors.
+    /// Name in errors.
     name: String,
     migrated: OnceCell<()>,
     /// Semaphore with one permit: writers of this process queue for a file. SQLite itself lets
-    /// writers poll a locked file, until an unlucky one gives up.
+    /// writers poll a locked file until one of them times out.
     writing: Arc<Semaphore>,
 }
 
 impl SqlStore {
     /// Creates a store in this SQLite file. The file and its folder are created if they are
-    /// missing. Needs a tokio runtime.
+    /// missing. Requires a tokio runtime.
     ///
     /// # Errors
-    /// The path is not UTF-8.
+    /// Fails if the path is not UTF-8.
     pub fn file(path: &Path) -> Result<Self, StoreError> {
         Self::with(&Location::file(path)?, BRISK)
     }
 
-    /// Creates a store at a `sqlite:` or `postgres:` address; `sqlite::memory:` is one in memory.
+    /// Creates a store at a `sqlite:` or `postgres:` address; `sqlite::memory:` is a store in
+    /// memory.
     ///
     /// # Errors
-    /// The address is of another form.
+    /// Fails if the address has another form.
     pub fn at(url: &str) -> Result<Self, StoreError> {
         Self::with(&Location::at(url)?, BRISK)
     }
 
-    /// Creates a store with long time limits, for work that a person waits for. An empty address is
+    /// Creates a store with long time limits, for interactive commands. An empty address means
     /// `hearken.db` in this folder.
     ///
     /// # Errors
-    /// The address is of another form.
+    /// Fails if the address has another form.
     pub fn patient(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
         Self::with(&Location::configured(url, data_dir)?, PATIENT)
     }
 
-    /// Creates the store of a server. An empty address is `hearken.db` in this folder.
+    /// Creates the store of a server. An empty address means `hearken.db` in this folder.
     pub(super) fn configured(url: &str, data_dir: &Path) -> Result<Self, StoreError> {
         describe_counter!(FAILURES, "requests to the store that failed");
         counter!(FAILURES).increment(0);
@@ -158,7 +159,8 @@ impl SqlStore {
     }
 
     fn with(location: &Location, waits: Timeouts) -> Result<Self, StoreError> {
-        // `Any` serves both databases, so that each statement exists once and is tested on both. Decision 0038.
+        // `Any` serves both databases, so that each statement exists once and is tested on both.
+        // Decision 0038.
         sqlx::any::install_default_drivers();
         let options = AnyConnectOptions::from_str(&location.url)
             .map_err(|e| StoreError::because(StoreErrorKind::Address, e))?
@@ -167,15 +169,15 @@ impl SqlStore {
         pool = match (location.dialect, &location.file) {
             (Dialect::Postgres, _) => pool
                 .max_connections(SERVER_CONNECTIONS)
-                // The pool's own test has no end on a connection whose server is gone without a
-                // word.
+                // The pool's own check has no timeout: it would wait forever on a connection whose
+                // server vanished.
                 .test_before_acquire(false)
                 .before_acquire(|connection, _| Box::pin(answers(connection)))
                 .after_release(|connection, _| Box::pin(answers(connection))),
             (Dialect::Sqlite, Some(_)) => pool
                 .max_connections(FILE_CONNECTIONS)
                 .after_release(|connection, _| Box::pin(has_no_transaction(connection))),
-            // The store in memory exists as long as its one connection.
+            // The store in memory lives exactly as long as its one connection.
             (Dialect::Sqlite, None) => {
                 pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
             }
@@ -187,7 +189,7 @@ impl SqlStore {
         let path = location.file.clone();
         let pool = pool.after_connect(move |connection, _| {
             let first = AssertSqlSafe(first.clone());
-            // What one connection writes must not be in another file than what the others read.
+            // Connections must not write to one file and read from another.
             let same = path.as_deref().map_or(Ok(()), |p| disk::is_opened(p, expected.get()));
             Box::pin(async move {
                 same?;
@@ -215,15 +217,15 @@ impl SqlStore {
         Ok(&self.pool)
     }
 
-    /// Begins a transaction that writes. On SQLite nobody else writes until it ends, on PostgreSQL
-    /// nobody changes a row that it changed.
+    /// Starts a transaction that writes. Until it ends, there are no other writers on SQLite, and
+    /// no other changes to its rows on PostgreSQL.
     pub(super) async fn begin(&self) -> Result<StoreTransaction, SqlError> {
         self.pool().await?;
         self.begin_writing().await
     }
 
-    /// Begins a transaction that writes, and overwrites what it deletes and what it moves: an
-    /// insertion moves rows, too.
+    /// Starts a transaction that writes, and overwrites the bytes of rows that it deletes or moves:
+    /// an insertion moves rows, too.
     async fn begin_overwriting(&self) -> Result<StoreTransaction, SqlError> {
         let mut work = self.begin().await?;
         work.overwrite(self.dialect).await?;
@@ -235,7 +237,7 @@ impl SqlStore {
         Ok(Writer { pool: self.pool().await?, _permit: self.permit().await })
     }
 
-    /// Waits for the write permit; none on PostgreSQL, where writers run concurrently.
+    /// Waits for the write permit. `None` on PostgreSQL, where writers run concurrently.
     async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         match self.dialect {
             // The semaphore is never closed.
@@ -254,8 +256,8 @@ impl SqlStore {
         Ok(StoreTransaction { transaction: self.pool.begin_with(begin).await?, _permit: permit })
     }
 
-    /// Begins a transaction that writes, reads one value and rolls back. Fails if the file was
-    /// deleted or moved: SQLite would go on in a file that nobody finds any more. Fails if its disk
+    /// Starts a transaction that writes, reads one value and rolls back. Fails if the file was
+    /// deleted or moved, because SQLite would continue in a file without a path. Fails if its disk
     /// is full.
     async fn begin_and_read(&self) -> Result<(), SqlError> {
         let unavailable = |error: BoxError| SqlError::because(StoreErrorKind::Unavailable, error);
@@ -272,7 +274,7 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Begins a transaction that reads a consistent snapshot, unaffected by concurrent writes.
+    /// Starts a transaction that reads a consistent snapshot, unaffected by concurrent writes.
     pub(super) async fn begin_reading(&self) -> Result<StoreTransaction, SqlError> {
         let begin = match self.dialect {
             Dialect::Sqlite => "BEGIN",
@@ -281,7 +283,7 @@ impl SqlStore {
         Ok(StoreTransaction { transaction: self.pool.begin_with(begin).await?, _permit: None })
     }
 
-    /// Begins a transaction that is the only writer of these tables.
+    /// Starts a transaction that is the only writer of these tables.
     pub(super) async fn begin_alone(
         &self,
         tables: impl Iterator<Item = &'static str>,
@@ -325,8 +327,8 @@ impl StoreTransaction {
         Ok(self.transaction.commit().await?)
     }
 
-    /// Lets a SQLite file overwrite what this transaction deletes. This needs room on the disk, so
-    /// that other deletions, which make room, do without it.
+    /// Makes a SQLite file overwrite the data that this transaction deletes. This needs free disk
+    /// space, so it is off for other deletions, which create free space.
     async fn overwrite(&mut self, dialect: Dialect) -> Result<(), SqlError> {
         if dialect == Dialect::Sqlite {
             sqlx::raw_sql("PRAGMA secure_delete = ON").execute(&mut *self.transaction).await?;
@@ -353,25 +355,25 @@ impl DerefMut for StoreTransaction {
     }
 }
 
-/// Checks that a connection of the pool still works; if this fails, the pool replaces it.
+/// Checks a connection of the pool. If this fails, the pool replaces it.
 async fn answers(connection: &mut AnyConnection) -> sqlx::Result<bool> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     tokio::time::timeout(PING, connection.ping()).await.map_err(late)??;
     Ok(true)
 }
 
-/// Checks that a connection to a file can begin another transaction; if not, the pool replaces it.
-/// SQLite itself rolls back what it cannot write, as on a full disk: then the driver's own rollback
-/// fails, and it takes the transaction for unfinished. Ends what [`StoreTransaction::overwrite`]
-/// began.
+/// Checks that a connection to a file can start another transaction. If not, the pool replaces it.
+/// On an error such as a full disk, SQLite itself rolls back. The driver's rollback then fails, and
+/// the driver considers the transaction open. Also resets the setting of
+/// [`StoreTransaction::overwrite`].
 async fn has_no_transaction(connection: &mut AnyConnection) -> sqlx::Result<bool> {
-    // Comes after a rollback that waits.
+    // Runs after a pending rollback.
     sqlx::raw_sql("PRAGMA secure_delete = OFF").execute(&mut *connection).await?;
     Ok(!connection.is_in_transaction())
 }
 
-/// Ends a call after [`DEADLINE`], with an error; also where the driver panics, which it does at
-/// answers that are cut off.
+/// Ends a call after [`DEADLINE`] with an error. A panic of the driver, which truncated answers
+/// cause, is also an error.
 async fn in_time<T>(call: impl Future<Output = Result<T, SqlError>>) -> Result<T, StoreError> {
     let done = match tokio::time::timeout(DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(result)) => result,
@@ -389,14 +391,14 @@ async fn in_time<T>(call: impl Future<Output = Result<T, SqlError>>) -> Result<T
     })
 }
 
-/// Ends a call after [`DEADLINE`], with an error for the ports of the actors crate.
+/// Ends a call after [`DEADLINE`] with the error type of the ports that use `BoxError`.
 async fn in_time_for_ports<T>(
     call: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<T, BoxError> {
     Ok(in_time(call).await?)
 }
 
-/// Replaces NUL characters, which PostgreSQL does not store.
+/// Replaces NUL characters, which PostgreSQL cannot store.
 pub(super) fn text(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

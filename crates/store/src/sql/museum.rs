@@ -191,7 +191,8 @@ impl MuseumStore for SqlStore {
     ) -> Result<(Vec<ListedMuseumSession>, u64), StoreError> {
         in_time(async {
             let pool = self.pool().await?;
-            // Counted by the database: functions and messages of a page of clients take hundreds of megabytes.
+            // Counted by the database: the functions and messages of a page of clients can take
+            // hundreds of megabytes.
             let length = |column: &str| match self.dialect {
                 Dialect::Sqlite => format!("json_array_length({column})"),
                 Dialect::Postgres => {

@@ -1,5 +1,5 @@
-//! SQL of events that are to be published: stored with the change that they tell of, read in their
-//! order, removed once they are published. Not for publishing.
+//! SQL of events to publish: stored with the change that they describe, read in order, removed once
+//! they are published. Not for publishing.
 
 use hearken_ports::PendingEvent;
 use hearken_proto::chat::Event;
@@ -57,7 +57,7 @@ impl SqlStore {
     }
 }
 
-/// Reads a row. One that is damaged must not keep the others from being published.
+/// Reads a row. A damaged row is skipped, so that the others are still published.
 fn pending(row: &AnyRow) -> Option<PendingEvent> {
     let read = || -> Result<PendingEvent, SqlError> {
         let event: String = row.try_get("event")?;

@@ -1,9 +1,9 @@
-//! SQL of people whose voices are known. Not for recognising them.
+//! SQL of enrolled people. Not for recognising them.
 //!
-//! What is deleted is gone at once from a SQLite file and the files beside it: it is overwritten,
-//! and deleting a person empties the write-ahead log. A PostgreSQL
-//! server shows deleted rows to nobody, and overwrites them when it needs their place; its log and
-//! its backups keep them for as long as it was told to.
+//! Deleted data is erased at once from a SQLite file and the files beside it: it is overwritten,
+//! and deleting a person empties the write-ahead log. A PostgreSQL server no longer returns deleted
+//! rows, and overwrites them when it reuses their space; its log and its backups contain them for
+//! their configured retention.
 
 use async_trait::async_trait;
 use hearken_base::names::are_same;
@@ -34,13 +34,13 @@ pub(crate) fn memory(json: &str) -> Result<PersonMemory, serde_json::Error> {
     })
 }
 
-/// Reads a stored voice; none if it is not made of whole numbers.
+/// Parses a stored voice. `None` if its length is not a multiple of four bytes.
 pub(crate) fn voice(bytes: &[u8]) -> Option<Vec<f32>> {
     let (numbers, rest) = bytes.as_chunks();
     rest.is_empty().then(|| numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
 }
 
-/// Returns the kind of a memory, the most that are stored of it, and the memory as stored.
+/// Returns the kind of a memory, the maximum number of its kind, and its stored form.
 fn stored(memory: &PersonMemory) -> Result<(&'static str, i64, String), SqlError> {
     let (kind, most, stored) = match memory {
         PersonMemory::Fact(fact) => ("fact", MOST_FACTS, Stored::Fact(fact.clone())),
@@ -246,16 +246,16 @@ impl SqlStore {
         Ok(PersonOutcome::Done)
     }
 
-    /// Begins a transaction that overwrites what it deletes. Nobody else adds or renames a person
-    /// until it ends.
+    /// Starts a transaction that overwrites deleted data. No other transaction adds or renames a
+    /// person until it ends.
     async fn begin_with_people(&self) -> Result<StoreTransaction, SqlError> {
         let mut work = self.begin_alone(["persons"].into_iter()).await?;
         work.overwrite(self.dialect()).await?;
         Ok(work)
     }
 
-    /// Begins a transaction that overwrites what it deletes, and keeps others from changing or
-    /// deleting a person until it ends. Returns none if there is no such person.
+    /// Starts a transaction that overwrites deleted data. No other transaction changes or deletes
+    /// this person until it ends. `None` if there is no such person.
     async fn begin_with_person(&self, id: &str) -> Result<Option<StoreTransaction>, SqlError> {
         let mut work = self.begin_overwriting().await?;
         let sql = match self.dialect() {
@@ -269,8 +269,8 @@ impl SqlStore {
         Ok(None)
     }
 
-    /// Empties the write-ahead log of a file, which holds what was deleted. A long read, such as a
-    /// backup, prevents it: then the log is overwritten after that.
+    /// Empties the write-ahead log of a file, which contains deleted data. A long read such as a
+    /// backup prevents this; the log is then overwritten afterwards.
     pub(super) async fn empty_log(&self) {
         if self.dialect() == Dialect::Postgres {
             return;

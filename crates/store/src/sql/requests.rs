@@ -1,5 +1,5 @@
-//! SQL of requests with an idempotency key: recorded when they begin to call tools, answered with
-//! their turn, copied with a snapshot. Not for their content.
+//! SQL of requests with an idempotency key: recorded before they call tools, answered with their
+//! turn, copied with a snapshot. Not for their content.
 
 use hearken_ports::{KeptTurn, KnownRequest, RequestKey, StoreOutcome};
 use hearken_proto::chat::ChatStatus;
@@ -10,9 +10,9 @@ use sqlx::any::AnyRow;
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text};
 
-/// Most stored requests of a session. Beyond, the oldest are deleted.
+/// Maximum number of stored requests of a session. Beyond it, the oldest are deleted.
 const MAX_KNOWN: i64 = 256;
-/// Most requests that are deleted at once: one is added at a time.
+/// Maximum number of requests that one statement deletes. Requests are added one at a time.
 const FORGOTTEN_AT_ONCE: i64 = 16;
 
 impl SqlStore {
@@ -90,8 +90,8 @@ impl SqlStore {
     }
 }
 
-/// Stores the answer to the request of a turn, if it has a key. Returns false if the key is stored
-/// already, unless the request was begun under the same lock.
+/// Stores the answer to the request of a turn, if it has a key. Returns false if the key is already
+/// stored, unless the request was recorded under the same lock.
 pub(super) async fn answer(work: &mut StoreTransaction, turn: &KeptTurn) -> Result<bool, SqlError> {
     let Some(key) = &turn.key else { return Ok(true) };
     note(work, &text(turn.session_id.as_str()), key, &turn.answer, turn.fence).await
@@ -151,7 +151,7 @@ pub(super) async fn copy_to_snapshot(
     Ok(())
 }
 
-/// Replaces a session's requests with those of a snapshot. Later requests are forgotten.
+/// Replaces a session's requests with those of a snapshot. Later requests are deleted.
 pub(super) async fn copy_from_snapshot(
     work: &mut StoreTransaction,
     id: &str,
@@ -173,7 +173,7 @@ pub(super) async fn copy_from_snapshot(
     Ok(())
 }
 
-/// Returns the reason that a turn of this session was not stored.
+/// Returns the reason why a turn of this session was not stored.
 pub(super) async fn why_not(
     work: &mut StoreTransaction,
     id: &str,

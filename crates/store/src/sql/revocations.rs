@@ -1,4 +1,4 @@
-//! SQL of revoked tokens of devices: which of them are no longer valid. Not for the tokens themselves.
+//! SQL of revoked tokens of devices. Not for the tokens themselves.
 
 use hearken_base::Secret;
 use hearken_ports::store::{MAX_REVOCATIONS, TokenHolder};
@@ -9,7 +9,7 @@ use sqlx::Row as _;
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, text, time};
 
-/// Revokes all tokens of a device that were made until now.
+/// Revokes all tokens of a device issued up to this time.
 pub(super) async fn revoke(
     work: &mut StoreTransaction,
     device_id: &str,

@@ -1,4 +1,4 @@
-//! SQL of roles. Not for what they do.
+//! SQL of roles. Not for their effects.
 
 use async_trait::async_trait;
 use hearken_base::names::are_same;
@@ -15,7 +15,7 @@ use super::devices::columns;
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
 
-/// Names of all columns of a role, and of a version of one.
+/// Names of all columns of a role, and of a version of a role.
 macro_rules! role_columns {
     () => {
         "role_id, name, version, settings, updated_ms"
@@ -32,7 +32,7 @@ fn role(row: &AnyRow) -> Result<Role, SqlError> {
     })
 }
 
-/// Returns settings as they are stored. JSON writes a NUL as an escape, which every database stores.
+/// Returns settings in their stored form. JSON escapes NUL, so every database can store it.
 fn stored(settings: &RoleSettings) -> Result<String, SqlError> {
     serde_json::to_string(settings).map_err(unusable)
 }
@@ -143,7 +143,7 @@ impl RoleStore for SqlStore {
     }
 }
 
-/// Reports whether another role has this name, or one that looks the same.
+/// Returns true if another role has this name, or one that looks the same.
 async fn is_taken(
     work: &mut StoreTransaction,
     role_id: &str,

@@ -10,7 +10,7 @@ use sqlx::Row as _;
 
 use super::{SqlStore, in_time, text};
 
-/// Most sessions that are deleted at once, to keep other calls from waiting.
+/// Maximum number of sessions that one statement deletes, to limit the wait of other calls.
 const AT_ONCE: i64 = 1_000;
 
 #[async_trait]
@@ -48,7 +48,8 @@ impl SessionStore for SqlStore {
             }
         };
         let kept = in_time(async {
-            // Holds the permit until the end: without it, SQLite refuses a writer that meets another one.
+            // Holds the permit until the end: without it, SQLite refuses a writer that meets
+            // another one.
             let writer = self.writer().await?;
             let keep = sqlx::query(sql)
                 .bind(text(session.id.as_str()))

@@ -1,5 +1,5 @@
-//! SQL of chat sessions' snapshots: copies of their messages, made and restored within the
-//! database. Not for the state server's part of a snapshot: only its version is here.
+//! SQL of snapshots of chat sessions: copies of their messages, made and restored within the
+//! database. Not for the state server's part of a snapshot: only its version is stored here.
 
 use hearken_proto::chat::{Event, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -37,7 +37,7 @@ impl SqlStore {
         let id = text(new.session_id.as_str());
         let snapshot_id = text(&new.id);
         let mut work = self.begin().await?;
-        // From here on no turn can be stored in between.
+        // From here on, no turn can be stored in between.
         let taken = sqlx::query(
             "UPDATE chat_sessions SET fence = $2 WHERE session_id = $1 AND fence <= $2",
         )

@@ -1,5 +1,5 @@
-//! SQL of the tokens of tool clients: who made them, and which are revoked. Not for the tokens themselves, which are not
-//! stored.
+//! SQL of the tokens of tool clients: who created them, and which are revoked. Not for the tokens
+//! themselves, which are not stored.
 
 use async_trait::async_trait;
 use hearken_ports::store::{MAX_TOOL_TOKENS, StoreError, ToolToken, ToolTokenStore};

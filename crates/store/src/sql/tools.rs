@@ -147,7 +147,7 @@ impl ToolStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Executes a statement for each of these pins, all of them or none.
+    /// Executes a statement for each of these pins, for all of them or none.
     async fn write_pins(&self, sql: &'static str, pins: &[KeptPin]) -> Result<(), StoreError> {
         if pins.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The first connection to a store, and its tables: their version, creating and upgrading them. Not
-//! for the migrations themselves.
+//! First connection to a store, and its tables: reading their version, creating and upgrading them.
+//! Not for the migrations themselves.
 
 use futures_util::future::BoxFuture;
 use hearken_ports::store::{StoreError, StoreErrorKind};
@@ -12,18 +12,18 @@ use super::location::make_private;
 use super::migrations::{self, SCHEMA};
 use super::{ACQUIRE, DEADLINE, Dialect, SqlStore, in_time};
 
-/// Advisory lock of PostgreSQL for migrations. Any number that only this program uses.
+/// Advisory lock of PostgreSQL for migrations. An arbitrary number that only this program uses.
 const MAKING_TABLES: i64 = 0x0068_6561_726b_656e;
 
 /// Error code of SQLite's `SQLITE_BUSY`.
 const SQLITE_BUSY: &str = "5";
 
 impl SqlStore {
-    /// Returns the number of the last migration that was run, without running any; none if there is
+    /// Returns the number of the last executed migration, without running any. `None` if there is
     /// no store yet, or it is empty.
     ///
     /// # Errors
-    /// The store fails.
+    /// Fails if the store does.
     pub async fn version(&self) -> Result<Option<i64>, StoreError> {
         if self.file.as_ref().is_some_and(|file| !file.exists()) {
             return Ok(None);
@@ -37,10 +37,10 @@ impl SqlStore {
     }
 
     /// Upgrades a store of an earlier version, and checks that it is not of a later one. Does
-    /// nothing if there is no store yet. Returns the version that it had.
+    /// nothing if there is no store yet. Returns its version before the upgrade.
     ///
     /// # Errors
-    /// The store fails, is of a later version, or cannot be upgraded.
+    /// Fails if the store fails, is of a later version, or cannot be upgraded.
     pub async fn upgrade(&self) -> Result<Option<i64>, StoreError> {
         let version = in_time(async { Ok(self.version().await?) }).await?;
         if version.is_some_and(|version| version != SCHEMA) {
@@ -52,7 +52,7 @@ impl SqlStore {
     /// Creates or migrates the tables. Returns their version.
     ///
     /// # Errors
-    /// The store fails, or is of a later version.
+    /// Fails if the store fails or is of a later version.
     pub async fn bring_up_to_date(&self) -> Result<i64, StoreError> {
         self.pool().await?;
         Ok(SCHEMA)
@@ -77,12 +77,13 @@ impl SqlStore {
         made.map(Some).map_err(|e| self.unreachable(&e))
     }
 
-    /// Runs the missing migrations, all or none. Servers that start at once wait for each other.
+    /// Runs the missing migrations, all or none. Servers that start at the same time wait for each
+    /// other.
     async fn make_tables(&self) -> Result<(), SqlError> {
         self.try_to_connect().await?;
         let mut work = self.begin_writing().await?;
         if self.dialect == Dialect::Postgres {
-            // Others may be creating all tables, which takes longer than the change of a row.
+            // Another server may be creating all tables, which takes longer than changing a row.
             let wait = self.waits.busy.max(DEADLINE).as_millis();
             let patience = AssertSqlSafe(format!("SET LOCAL lock_timeout = {wait}"));
             sqlx::raw_sql(patience).execute(&mut *work).await?;
@@ -115,7 +116,7 @@ impl SqlStore {
         let mut connection = connected.map_err(|e| self.unreachable(&e))?;
         let opening = AssertSqlSafe(self.opening.clone());
         match sqlx::raw_sql(opening).execute(&mut connection).await {
-            // Another server is creating the file right now: the pool waits for it.
+            // Another server is creating the file: the pool waits for it.
             Err(sqlx::Error::Database(error)) if error.code().is_some_and(|c| c == SQLITE_BUSY) => {
             }
             opened => {
@@ -127,7 +128,7 @@ impl SqlStore {
 
     /// Builds the error of a store that cannot be reached.
     fn unreachable(&self, why: &dyn std::fmt::Display) -> SqlError {
-        // A full disk has many errors of SQLite, and most do not say so.
+        // On a full disk, SQLite returns one of many errors, and most do not name the cause.
         let disk = self.file.as_deref().filter(|file| file.exists()).map(disk::check);
         let why = match disk {
             Some(Err(disk)) => format!("{disk} ({why})"),
@@ -144,7 +145,7 @@ impl SqlStore {
             }
             MigrateError::Execute(error) => (error.to_string(), may_pass(&error)),
             MigrateError::VersionMismatch(number) => {
-                (format!("another program made its migration {number}"), false)
+                (format!("its migration {number} is from another program"), false)
             }
             other => (other.to_string(), false),
         };
@@ -165,13 +166,14 @@ impl SqlStore {
         let name = &self.name;
         let why = format!(
             "{name} has version {later}, this program knows versions up to {SCHEMA}: use the \
-             program that upgraded it, or restore a backup of before the upgrade into an empty store"
+             program that upgraded it, or restore a backup from before the upgrade into an empty \
+             store"
         );
         SqlError::because(StoreErrorKind::Later, why)
     }
 }
 
-/// Returns the number of the last migration that was run; none if there are no tables.
+/// Returns the number of the last executed migration. `None` if there are no tables.
 async fn version_of(
     connection: &mut AnyConnection,
     dialect: Dialect,
@@ -192,8 +194,8 @@ async fn version_of(
     sqlx::query_scalar(sql).fetch_one(connection).await
 }
 
-/// Returns true if the same may succeed later, with nobody doing anything about it: the connection
-/// was lost, or others held a lock.
+/// Returns true if a retry may succeed without an operator's action: the connection was lost, or a
+/// lock was held.
 fn may_pass(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else { return true };
     let code = error.code().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! SQL of what was used on each day. Not for limits.
+//! SQL of the usage of each day. Not for limits.
 
 use async_trait::async_trait;
 use hearken_base::wall_clock;
@@ -25,10 +25,10 @@ const SUMS: [&str; 8] = [
     "said_chars",
     "cost_nano",
 ];
-/// Order of the dearest first.
+/// Order with the most expensive first.
 const DEAREST: &str = "cost_nano DESC, prompt_tokens + completion_tokens DESC";
 
-/// Returns the part of an insertion that adds to the sums that are there.
+/// Returns the clause of an insertion that adds to existing sums.
 fn adding() -> String {
     let sums = SUMS.map(|sum| format!("{sum} = daily_usage.{sum} + excluded.{sum}"));
     format!("ON CONFLICT (day, kind, client, role_id) DO UPDATE SET {}", sums.join(", "))
@@ -147,7 +147,8 @@ impl UsageStore for SqlStore {
 
     async fn forget_usage_of(&self, device: &DeviceId) -> Result<(), StoreError> {
         in_time(async {
-            // Alone: what is being added is forgotten with the rest, or finds that it was.
+            // Exclusive: a concurrent addition is either moved with the rest or finds the deletion
+            // recorded.
             let mut work = self.begin_alone(["daily_usage"].into_iter()).await?;
             deletions::note(&mut work, DeletionKind::Device, device.as_str(), wall_clock::now())
                 .await?;

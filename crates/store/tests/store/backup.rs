@@ -1,4 +1,4 @@
-//! Backups: what is in them, where they may be put back, files that are none, and checks.
+//! Backups: their content, restoring them into either kind of database, invalid files, and checks.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use super::{
 };
 
 on_every_store!(
-    a_backup_comes_back_as_it_was,
-    a_store_that_is_not_empty_is_replaced_only_when_told,
-    files_that_are_no_backups_change_nothing,
-    a_backup_is_of_one_moment_while_others_write,
-    a_check_finds_what_does_not_fit,
-    a_store_that_is_not_there_is_not_backed_up,
+    a_backup_restores_every_table,
+    a_restore_replaces_content_only_when_requested,
+    invalid_backups_change_nothing,
+    a_backup_is_consistent_while_others_write,
+    a_check_finds_inconsistent_rows,
+    a_missing_store_is_not_backed_up,
 );
 
-/// Something in every table, and something empty in every column that may be.
+/// Fills every table, with an empty value in every column that may be empty.
 async fn fill(store: &SqlStore) {
     let id = DeviceId::new("d1 名");
     for device in [&id, &DeviceId::new("d2")] {
@@ -111,7 +111,7 @@ async fn talk(store: &SqlStore) {
         created_at: at(9),
     };
     store.keep_snapshot(&snapshot, 7).await.unwrap().unwrap();
-    // Enough that rows are put back in more than one go.
+    // Enough rows that a restore needs several inserts.
     for round in 0..100 {
         store.keep_turn(&turn("s2", round * 2, 1, &["q", "r"])).await.unwrap();
     }
@@ -144,7 +144,7 @@ async fn faults(store: &SqlStore) -> Vec<String> {
     store.check(&mut |_, _| ()).await.unwrap().faults
 }
 
-async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
+async fn a_backup_restores_every_table(place: Arc<Place>) {
     let store = open(&place);
     fill(&store).await;
     let first = backup(&store).await;
@@ -164,7 +164,7 @@ async fn a_backup_comes_back_as_it_was(place: Arc<Place>) {
     }
 }
 
-/// A store that was restored is a store.
+/// Checks that a restored store can be used.
 async fn goes_on(store: &SqlStore) {
     let before = store.audit(None, 1).await.unwrap()[0].number;
     store.note(&entry("more", json!(null))).await.unwrap();
@@ -182,7 +182,7 @@ async fn goes_on(store: &SqlStore) {
     assert_eq!(store.key("sn").await.unwrap(), Some(vec![0, 255, 1]));
 }
 
-async fn a_store_that_is_not_empty_is_replaced_only_when_told(place: Arc<Place>) {
+async fn a_restore_replaces_content_only_when_requested(place: Arc<Place>) {
     let store = open(&place);
     let other = Place::memory();
     fill(&store).await;
@@ -197,7 +197,7 @@ async fn a_store_that_is_not_empty_is_replaced_only_when_told(place: Arc<Place>)
     assert_eq!(backup(&store).await, small);
 }
 
-/// A backup that was changed, and what is to be said of it.
+/// Damaged backups, each with part of the expected error.
 fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
     let lines: Vec<&str> = backup.lines().collect();
     let without = |what: &str| {
@@ -227,7 +227,7 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         (backup[..backup.len() - 1].into(), "line 252: the line has no end"),
         (backup[..backup.len() / 2].into(), "the line has no end"),
         (without("\"table\":\"audit\""), "rows are missing"),
-        (format!("{backup}{{}}\n"), "line 253: there is something after the end"),
+        (format!("{backup}{{}}\n"), "line 253: there is data after the end"),
         (
             changed("\"bound\":1", "\"bound\":\"1\""),
             "`bound` of a row of `devices` must be a whole number",
@@ -237,19 +237,19 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
             "line 2: `bound` of a row of `devices` must be a whole number",
         ),
         (changed("\"bound\":1", "\"bond\":1"), "line 2: table `devices` has no column `bond`"),
-        (changed("\"AP8B\"", "\"?\""), "must be a text of base64"),
+        (changed("\"AP8B\"", "\"?\""), "must be a base64 string"),
         (changed("\"table\":\"sessions\"", "\"table\":\"users\""), "there is no table `users`"),
-        (changed("\"row\":{\"address\"", "\"line\":{\"agent\""), "line 2: no row: "),
-        (changed("{\"table\":\"sessions\"", "{\"table\":sessions\""), "no JSON: "),
-        (twice("\"table\":\"sessions\""), "the store does not take rows of `sessions`"),
+        (changed("\"row\":{\"address\"", "\"line\":{\"agent\""), "line 2: not a row: "),
+        (changed("{\"table\":\"sessions\"", "{\"table\":sessions\""), "not JSON: "),
+        (twice("\"table\":\"sessions\""), "the store refuses the rows of `sessions`"),
         (
             changed("\"snapshot_id\":\"snap\"", "\"snapshot_id\":\"gone\""),
-            "the store does not take rows of `chat_snapshot_messages`",
+            "the store refuses the rows of `chat_snapshot_messages`",
         ),
     ]
 }
 
-async fn files_that_are_no_backups_change_nothing(place: Arc<Place>) {
+async fn invalid_backups_change_nothing(place: Arc<Place>) {
     let store = open(&place);
     fill(&store).await;
     let before = backup(&store).await;
@@ -262,7 +262,7 @@ async fn files_that_are_no_backups_change_nothing(place: Arc<Place>) {
     assert_eq!(backup(&store).await, before);
 }
 
-async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
+async fn a_backup_is_consistent_while_others_write(place: Arc<Place>) {
     let store = Arc::new(open(&place));
     ChatStore::create(&*store, &session("a"), "").await.unwrap();
     let writing = tokio::spawn({
@@ -288,7 +288,7 @@ async fn a_backup_is_of_one_moment_while_others_write(place: Arc<Place>) {
     writing.await.unwrap();
 }
 
-/// Damages to a store that `fill` has filled, and what a check says of each.
+/// Damages to a store that `fill` has filled, each with part of the fault that a check reports.
 const DAMAGES: [(&str, &str); 9] = [
     (
         "UPDATE chat_messages SET message = '{' WHERE session_id = 's1' AND number = 2",
@@ -300,7 +300,7 @@ const DAMAGES: [(&str, &str); 9] = [
     ),
     (
         "UPDATE chat_sessions SET status = 'lost' WHERE session_id = 's3'",
-        "chat_sessions, the row of \"s3\": status is no state: lost",
+        "chat_sessions, the row of \"s3\": status is invalid: lost",
     ),
     (
         "UPDATE settings SET value = 'x'",
@@ -308,7 +308,7 @@ const DAMAGES: [(&str, &str); 9] = [
     ),
     (
         "UPDATE audit SET at_ms = 9223372036854775807 WHERE number = 2",
-        "audit, the row of 2: at_ms is no time",
+        "audit, the row of 2: at_ms is not a valid time",
     ),
     (
         "DELETE FROM chat_messages WHERE session_id = 's2' AND number = 17",
@@ -324,11 +324,11 @@ const DAMAGES: [(&str, &str); 9] = [
     ),
     (
         "UPDATE person_voices SET voice = SUBSTR(voice, 1, 3)",
-        "person_voices, the row of \"p1\": voice is no voice",
+        "person_voices, the row of \"p1\": voice is invalid",
     ),
 ];
 
-async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
+async fn a_check_finds_inconsistent_rows(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
@@ -342,7 +342,7 @@ async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
         let found = faults(&store).await;
         assert!(found.iter().any(|fault| fault.contains(wanted)), "{wanted}: {found:?}");
     }
-    assert_eq!(faults(&store).await.len(), 9, "and nothing else");
+    assert_eq!(faults(&store).await.len(), 9, "no other faults");
     if place.url.starts_with("sqlite") {
         sqlx::raw_sql("PRAGMA foreign_keys = OFF").execute(&pool).await.unwrap();
         let damage = "DELETE FROM chat_sessions WHERE session_id = 's2'";
@@ -354,22 +354,22 @@ async fn a_check_finds_what_does_not_fit(place: Arc<Place>) {
     pool.close().await;
 }
 
-async fn a_store_that_is_not_there_is_not_backed_up(place: Arc<Place>) {
+async fn a_missing_store_is_not_backed_up(place: Arc<Place>) {
     let store = open(&place);
     let told = store.back_up(&mut Vec::new(), at(0), &mut |_, _| ()).await.unwrap_err();
     assert!(matches!(told, BackupError::Missing), "{told:?}");
     let told = store.check(&mut |_, _| ()).await.unwrap_err();
     assert!(matches!(told, BackupError::Missing), "{told:?}");
-    assert!(!place.folder.path().join("new").exists(), "looking makes nothing");
+    assert!(!place.folder.path().join("new").exists(), "nothing is created");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
     assert_eq!(store.version().await.unwrap(), Some(16));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 
-/// Whatever becomes of a file, it is put back whole or not at all, and nothing panics.
+/// However a file was damaged, it is restored completely or not at all, and nothing panics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_that_rotted_is_taken_whole_or_not_at_all() {
+async fn a_damaged_backup_is_restored_completely_or_not_at_all() {
     let store = SqlStore::at("sqlite::memory:").unwrap();
     fill(&store).await;
     let good = backup(&store).await;

@@ -1,5 +1,5 @@
-//! A backup while others write, restored into a new store: it is of one moment, of which every
-//! session is whole. Not for what a backup looks like.
+//! Backups while others write, restored into a new store: each is consistent, and every session in
+//! it is complete. Not for the format of a backup.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,28 +16,28 @@ use tokio::sync::watch;
 use super::chat::said;
 use super::{backup, on_every_store, open};
 
-on_every_store!(a_backup_under_load_is_of_one_moment);
+on_every_store!(a_backup_under_load_is_consistent);
 
-/// Tasks that write at once. Of every second, the events are published.
+/// Number of concurrent writers. Every second one publishes its events.
 const WRITERS: usize = 6;
-/// Backups that are made one after the other.
+/// Number of consecutive backups.
 const BACKUPS: u64 = 4;
-/// Turns that are kept between two backups, and while one is made.
+/// Turns stored between two backups, and during one.
 const BETWEEN: u64 = 12;
 /// Turns between two snapshots of a session.
 const SNAPSHOT_EVERY: i64 = 5;
-/// Turns between two sessions that are deleted.
+/// Turns between two sessions that are created and deleted.
 const GONE_EVERY: i64 = 3;
 
-/// A number of steps that were begun, and of those that were acknowledged.
+/// Number of steps that were started, and of acknowledged ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Steps {
     begun: i64,
     done: i64,
 }
 
-/// What the writers know to be done, by session: turns of those that go on; creation and deletion
-/// of those that do not.
+/// Steps by session: turns of sessions that continue; creation and deletion of sessions that do
+/// not.
 #[derive(Default)]
 struct Acknowledged {
     sessions: Mutex<BTreeMap<String, Steps>>,
@@ -57,7 +57,7 @@ impl Acknowledged {
         self.sessions.lock().unwrap().clone()
     }
 
-    /// Waits until so many more turns are kept.
+    /// Waits until this many further turns are stored.
     async fn after_more(&self, turns: u64) {
         let wanted = *self.turns.borrow() + turns;
         self.turns.subscribe().wait_for(|kept| *kept >= wanted).await.unwrap();
@@ -75,7 +75,8 @@ fn event(name: &str, number: i64) -> Event {
     }
 }
 
-/// Keeps turns of a session until told to stop, makes snapshots, and publishes events or not.
+/// Stores turns of a session until stopped, makes snapshots, and publishes events if the writer's
+/// number is odd.
 async fn write(
     store: Arc<SqlStore>,
     record: Arc<Acknowledged>,
@@ -125,7 +126,7 @@ async fn snapshot(store: &SqlStore, name: &str, number: i64) {
     assert_eq!(kept.message_count, (number + 1) * 2);
 }
 
-/// Two steps: a session with a turn, and its end.
+/// Performs two steps: creates a session with a turn, and deletes it.
 async fn create_and_delete(store: &SqlStore, record: &Acknowledged, name: &str) {
     record.begins(name);
     store.create(&session(name), "").await.unwrap();
@@ -139,12 +140,12 @@ async fn create_and_delete(store: &SqlStore, record: &Acknowledged, name: &str) 
     record.is_done(name);
 }
 
-/// Where a backup goes. Once its first row comes, it is of that moment; it goes on when others have
+/// Output of a backup. At its first row, when the read has started, it waits until others have
 /// written more.
 struct Slow<'a> {
     record: &'a Acknowledged,
     written: Vec<u8>,
-    /// What had begun when the first row came.
+    /// Steps started before the first row.
     begun: Option<BTreeMap<String, Steps>>,
 }
 
@@ -165,9 +166,9 @@ impl Write for Slow<'_> {
     }
 }
 
-async fn a_backup_under_load_is_of_one_moment(place: Arc<Place>) {
+async fn a_backup_under_load_is_consistent(place: Arc<Place>) {
     if !place.is_shared() {
-        // Its one connection is the backup's.
+        // The backup occupies its only connection.
         return;
     }
     let store = Arc::new(open(&place));
@@ -189,7 +190,7 @@ async fn a_backup_under_load_is_of_one_moment(place: Arc<Place>) {
         let copy = SqlStore::at("sqlite::memory:").unwrap();
         backup::restore(&copy, &written, false).await.unwrap();
         assert_eq!(copy.check(&mut |_, _| ()).await.unwrap().faults, [""; 0]);
-        is_of_one_moment(&copy, &before, &begun).await;
+        is_consistent(&copy, &before, &begun).await;
     }
     stop.send_replace(true);
     for writer in writers {
@@ -199,9 +200,9 @@ async fn a_backup_under_load_is_of_one_moment(place: Arc<Place>) {
     store.shut().await;
 }
 
-/// Checks a restored store: what was acknowledged before its backup is there, what began after its
-/// moment is not, and nothing is there in part.
-async fn is_of_one_moment(
+/// Checks a restored store: it contains all that was acknowledged before the backup, nothing that
+/// started after its read, and no partial data.
+async fn is_consistent(
     copy: &SqlStore,
     before: &BTreeMap<String, Steps>,
     begun: &BTreeMap<String, Steps>,
@@ -215,19 +216,20 @@ async fn is_of_one_moment(
         } else {
             let there = ChatStore::session(copy, &id(name)).await.unwrap();
             if at_least.done == 2 {
-                assert_eq!(there, None, "{name} was deleted before");
+                assert_eq!(there, None, "{name} was deleted before the backup");
             } else if at_least.done == 1 && at_most.begun == 1 {
-                assert!(there.is_some(), "{name} was not deleted yet");
+                assert!(there.is_some(), "{name} was not deleted");
             }
         }
     }
     let all = SessionFilter { limit: 9_999, ..Default::default() };
     for session in copy.sessions(&all).await.unwrap().sessions {
-        assert!(begun.contains_key(session.id.as_str()), "{} began later", session.id);
+        assert!(begun.contains_key(session.id.as_str()), "{} started later", session.id);
     }
 }
 
-/// Counts the turns of a session: both messages, the request and the event of each.
+/// Returns the number of turns of a session. Each must have both messages, the request and the
+/// event.
 async fn whole_turns(copy: &SqlStore, name: &str) -> i64 {
     let said = said(copy, name).await;
     let turns = i64::try_from(said.len()).unwrap() / 2;
@@ -243,7 +245,7 @@ async fn whole_turns(copy: &SqlStore, name: &str) -> i64 {
     let events: Vec<String> = events.into_iter().map(|pending| pending.event.id).collect();
     let all: Vec<String> = (0..turns).map(|number| format!("{name}-{number}")).collect();
     if name.ends_with(['1', '3', '5']) {
-        // At most the last one is not published yet.
+        // At most the last event is not yet published.
         assert!(events.is_empty() || events[..] == all[all.len() - 1..], "{name}: {events:?}");
     } else {
         assert_eq!(events, all, "{name}");

@@ -1,4 +1,4 @@
-//! What every store promises of chat sessions: their states, messages, turns and snapshots.
+//! Contract of all stores for chat sessions: their status, messages, turns and snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use proptest::prelude::*;
 use super::{on_every_store, open};
 
 on_every_store!(
-    sessions_are_kept_found_and_paged,
-    states_change_only_from_those_named,
-    a_restored_session_and_one_that_is_read_were_used,
-    turns_are_kept_whole_and_in_order,
-    of_turns_at_once_exactly_one_is_kept,
-    many_sessions_at_once_are_all_kept,
-    snapshots_bring_a_dialogue_back,
+    sessions_are_stored_found_and_paged,
+    the_status_changes_only_from_the_listed_ones,
+    restoring_or_reading_a_session_counts_as_use,
+    turns_are_stored_completely_and_in_order,
+    exactly_one_of_concurrent_turns_is_stored,
+    many_concurrent_sessions_are_all_stored,
+    snapshots_restore_a_dialogue,
     a_purged_session_leaves_nothing,
-    whatever_comes_messages_have_no_gaps,
+    messages_have_no_gaps_after_any_steps,
 );
 
 pub(super) async fn said(store: &SqlStore, name: &str) -> Vec<String> {
@@ -38,14 +38,14 @@ pub(super) async fn said(store: &SqlStore, name: &str) -> Vec<String> {
     kept.into_iter().map(|m| m.message.content).collect()
 }
 
-async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
+async fn sessions_are_stored_found_and_paged(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), None);
     let mut first = session("a");
     first.state_version = Some(7);
     store.create(&first, "").await.unwrap();
     assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), Some(first.clone()));
-    assert!(store.create(&first, "").await.is_err(), "an id is given once");
+    assert!(store.create(&first, "").await.is_err(), "an id is used once");
     for (n, name) in ["b", "c", "d"].into_iter().enumerate() {
         let last_access_at = at(i64::try_from(n).unwrap() + 1);
         let players = if name == "c" { vec!["guest".into()] } else { Vec::new() };
@@ -79,7 +79,7 @@ async fn sessions_are_kept_found_and_paged(place: Arc<Place>) {
     assert_eq!(find(page(0, 1)).await, ("c".into(), 3), "the one used last is first");
 }
 
-async fn states_change_only_from_those_named(place: Arc<Place>) {
+async fn the_status_changes_only_from_the_listed_ones(place: Arc<Place>) {
     use ChatStatus::{Active, Archived, Deleted};
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
@@ -100,7 +100,7 @@ async fn states_change_only_from_those_named(place: Arc<Place>) {
     assert_eq!(store.set_status(&id("none"), &[Active], Deleted, at(6), None).await.unwrap(), None);
 }
 
-async fn a_restored_session_and_one_that_is_read_were_used(place: Arc<Place>) {
+async fn restoring_or_reading_a_session_counts_as_use(place: Arc<Place>) {
     use ChatStatus::{Active, Deleted};
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
@@ -118,7 +118,7 @@ async fn a_restored_session_and_one_that_is_read_were_used(place: Arc<Place>) {
     store.touch(&id("none"), at(700)).await.unwrap();
 }
 
-async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
+async fn turns_are_stored_completely_and_in_order(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     let function = FunctionCall { name: "roll".into(), arguments: "{\"dice\":\"2d6\"}".into() };
@@ -132,7 +132,7 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
     assert_eq!(store.keep_turn(&first).await.unwrap(), StoreOutcome::Kept);
     let kept = store.messages(&id("a"), None, 10).await.unwrap();
     let messages: Vec<Message> = kept.iter().map(|m| m.message.clone()).collect();
-    assert_eq!(messages, first.messages, "to the letter");
+    assert_eq!(messages, first.messages, "unchanged");
     let now = ChatStore::session(&store, &id("a")).await.unwrap().unwrap();
     assert_eq!((now.message_count, now.state_version), (4, Some(3)));
     assert_eq!((now.updated_at, now.last_access_at, now.created_at), (at(10), at(10), at(0)));
@@ -151,7 +151,7 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
     }
     assert_eq!(said(&store, "a").await.len(), 10);
     let now = ChatStore::session(&store, &id("a")).await.unwrap().unwrap();
-    assert_eq!(now.state_version, Some(3), "a turn without a version keeps the one before");
+    assert_eq!(now.state_version, Some(3), "a turn without a version leaves it unchanged");
     let page = async |before, limit| -> Vec<i64> {
         let page = store.messages(&id("a"), before, limit).await.unwrap();
         page.iter().map(|m| m.number).collect()
@@ -163,8 +163,8 @@ async fn turns_are_kept_whole_and_in_order(place: Arc<Place>) {
     assert!(store.messages(&id("none"), None, 3).await.unwrap().is_empty());
 }
 
-/// Two servers with many tasks each, all on one session.
-async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
+/// Two servers with many tasks each, all on the same session.
+async fn exactly_one_of_concurrent_turns_is_stored(place: Arc<Place>) {
     let one = Arc::new(open(&place));
     one.create(&session("a"), "").await.unwrap();
     let stores =
@@ -184,15 +184,15 @@ async fn of_turns_at_once_exactly_one_is_kept(place: Arc<Place>) {
         let said = said(&one, "a").await;
         let question = &said[said.len() - 2];
         let answer = &said[said.len() - 1];
-        assert_eq!(question[1..], answer[1..], "question and answer are of one turn");
+        assert_eq!(question[1..], answer[1..], "question and answer belong to the same turn");
     }
     for store in stores {
         store.close().await;
     }
 }
 
-/// More writers than connections: they stand in line, and none gives up.
-async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
+/// More writers than connections: they queue, and none times out.
+async fn many_concurrent_sessions_are_all_stored(place: Arc<Place>) {
     let store = Arc::new(open(&place));
     let sessions = (0..48).map(|n| {
         let store = Arc::clone(&store);
@@ -211,7 +211,7 @@ async fn many_sessions_at_once_are_all_kept(place: Arc<Place>) {
     }
 }
 
-async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
+async fn snapshots_restore_a_dialogue(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     store.create(&session("b"), "").await.unwrap();
@@ -232,7 +232,7 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     assert_eq!(
         (kept.message_count, kept.state_version),
         (2, Some(4)),
-        "the world's, not the turn's"
+        "the version of the world, not of the turn"
     );
     store.keep_turn(&turn("a", 2, 2, &["three", "four"])).await.unwrap();
     let told = Snapshot { state_version: Some(9), ..snapshot("dragon", 21) };
@@ -244,7 +244,7 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     let restore = async |name: &str, snapshot: &str, fence| {
         store.restore_snapshot(&id(name), snapshot, fence, at(30), None).await.unwrap()
     };
-    assert_eq!(restore("b", "s-cave", 3).await, None, "it is of another session");
+    assert_eq!(restore("b", "s-cave", 3).await, None, "it belongs to another session");
     assert_eq!(restore("a", "s-none", 3).await, None);
     assert_eq!(restore("a", "s-cave", 1).await, None, "it was locked later");
     assert_eq!(restore("a", "s-cave", 3).await, Some(kept.clone()));
@@ -259,7 +259,7 @@ async fn snapshots_bring_a_dialogue_back(place: Arc<Place>) {
     );
     assert_eq!(restore("a", "s-dragon", 4).await, Some(later));
     assert_eq!(said(&store, "a").await, ["one", "two", "three", "four"]);
-    assert_eq!(restore("a", "s-cave", 4).await, Some(kept), "as often as one likes");
+    assert_eq!(restore("a", "s-cave", 4).await, Some(kept), "repeatedly");
 
     let active = [ChatStatus::Active];
     let archived = [ChatStatus::Archived];
@@ -288,12 +288,12 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
         created_at: at(2),
     };
     store.keep_snapshot(&snapshot, 0).await.unwrap();
-    assert!(!store.purge(&id("a")).await.unwrap(), "only what is deleted is purged");
+    assert!(!store.purge(&id("a")).await.unwrap(), "only deleted sessions are purged");
     for (name, seconds) in [("a", 100), ("b", 90)] {
         let active = [ChatStatus::Active];
         store.set_status(&id(name), &active, ChatStatus::Deleted, at(seconds), None).await.unwrap();
     }
-    // Meanwhile it cannot be restored.
+    // It cannot be restored in the meantime.
     assert!(!store.set_purging(&id("c"), true).await.unwrap(), "it is not deleted");
     for is_purging in [true, false] {
         assert!(store.set_purging(&id("b"), is_purging).await.unwrap());
@@ -310,7 +310,7 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     assert_eq!(purgeable(91, 0, 9).await, [id("b")]);
     assert_eq!(purgeable(200, 0, 9).await, [id("b"), id("a")]);
     assert_eq!(purgeable(200, 0, 1).await, [id("b")]);
-    assert_eq!(purgeable(200, 1, 9).await, [id("a")], "what cannot be purged is left out");
+    assert_eq!(purgeable(200, 1, 9).await, [id("a")], "sessions that cannot be purged are skipped");
     assert!(store.purge(&id("a")).await.unwrap());
     assert!(!store.purge(&id("a")).await.unwrap());
     assert_eq!(ChatStore::session(&store, &id("a")).await.unwrap(), None);
@@ -321,7 +321,7 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     assert_eq!(store.keep_turn(&turn("a", 0, 0, &["new"])).await.unwrap(), StoreOutcome::Kept);
 }
 
-/// What may happen to a session.
+/// Step of a session.
 #[derive(Debug, Clone)]
 enum Step {
     Turn { back: i64, fence: i64, messages: usize, key: Option<u8> },
@@ -345,7 +345,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-/// A session as the contract has it.
+/// Model of a session according to the contract.
 #[derive(Default)]
 struct Model {
     said: Vec<String>,
@@ -423,7 +423,7 @@ async fn play(store: &SqlStore, name: &str, steps: Vec<Step>) {
     }
 }
 
-async fn whatever_comes_messages_have_no_gaps(place: Arc<Place>) {
+async fn messages_have_no_gaps_after_any_steps(place: Arc<Place>) {
     let store = Arc::new(open(&place));
     let runtime = tokio::runtime::Handle::current();
     let playing = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! What every store promises of who owns chat sessions, what they take, and what nobody uses.
+//! Contract of all stores for the owners of chat sessions, their usage, and unused sessions.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use hearken_test_support::places::Place;
 
 use super::{on_every_store, open};
 
-on_every_store!(sessions_have_owners, what_an_owner_stores_is_counted, unused_sessions_are_found);
+on_every_store!(sessions_have_owners, the_usage_of_an_owner_is_counted, unused_sessions_are_found);
 
 async fn sessions_have_owners(place: Arc<Place>) {
     let store = open(&place);
@@ -37,7 +37,7 @@ async fn sessions_have_owners(place: Arc<Place>) {
     assert_eq!(store.oldest_deleted("ann").await.unwrap(), Some(id("c")));
 }
 
-async fn what_an_owner_stores_is_counted(place: Arc<Place>) {
+async fn the_usage_of_an_owner_is_counted(place: Arc<Place>) {
     let store = open(&place);
     let used = async || store.usage("ann").await.unwrap();
     assert_eq!(used().await, StorageUsage::default());
@@ -45,7 +45,7 @@ async fn what_an_owner_stores_is_counted(place: Arc<Place>) {
         ChatStore::create(&store, &session(name), owner).await.unwrap();
     }
     let empty = used().await;
-    assert!(empty.sessions == 1 && empty.bytes > 0, "its name and players: {empty:?}");
+    assert!(empty.sessions == 1 && empty.bytes > 0, "name and players: {empty:?}");
     let said = "x".repeat(1_000);
     store.keep_turn(&turn("a", 0, 0, &[&said])).await.unwrap();
     let spoken = used().await.bytes - empty.bytes;
@@ -53,7 +53,7 @@ async fn what_an_owner_stores_is_counted(place: Arc<Place>) {
     let named = KeptTurn { key: Some(key("k")), answer: said.clone(), ..turn("a", 1, 0, &[&said]) };
     store.keep_turn(&named).await.unwrap();
     let with_answer = used().await.bytes - empty.bytes;
-    assert_eq!(with_answer, 2 * spoken + 1_000, "an answer that may be repeated is stored too");
+    assert_eq!(with_answer, 2 * spoken + 1_000, "the answer is also stored for repeated requests");
     let snapshot = Snapshot {
         id: "p".into(),
         session_id: id("a"),
@@ -71,7 +71,7 @@ async fn what_an_owner_stores_is_counted(place: Arc<Place>) {
         .set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Deleted, at(3), None)
         .await
         .unwrap();
-    assert_eq!(used().await.sessions, 1, "a deleted one still takes place");
+    assert_eq!(used().await.sessions, 1, "a deleted session still counts");
     store.purge(&id("a")).await.unwrap();
     assert_eq!(used().await, StorageUsage::default());
 }
@@ -90,7 +90,7 @@ async fn unused_sessions_are_found(place: Arc<Place>) {
         let ids = store.unused(at(second), offset, limit).await.unwrap();
         ids.iter().map(ToString::to_string).collect::<String>()
     };
-    assert_eq!(before(9, 0, 9).await, "bca", "not the deleted one");
+    assert_eq!(before(9, 0, 9).await, "bca", "without the deleted one");
     assert_eq!(before(3, 0, 9).await, "bc");
     assert_eq!(before(9, 1, 1).await, "c");
 }

@@ -1,4 +1,4 @@
-//! What every store promises of devices, and stores that fail.
+//! Contract of all stores for devices, and stores that fail.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use super::backup::restore;
 use super::{HOUR, on_every_store, open};
 
 on_every_store!(
-    devices_keep_the_contract,
-    hostile_texts_are_kept_or_found_nowhere,
-    codes_are_few_and_shared_fairly,
+    devices_follow_the_contract,
+    hostile_texts_are_stored_literally,
+    codes_are_limited_and_shared_fairly,
     tokens_end_with_their_device,
-    only_so_many_revocations_are_kept,
-    strangers_remove_their_own
+    revocations_are_limited,
+    invented_devices_only_displace_each_other
 );
 
 fn id(name: &str) -> DeviceId {
@@ -44,7 +44,7 @@ fn of(device: &str, client: &str) -> DeviceReport {
     }
 }
 
-/// The code of this device and client, asked for from one address.
+/// Requests the code of this device and client, from a fixed address.
 async fn asked(
     store: &SqlStore,
     device_id: &DeviceId,
@@ -56,7 +56,7 @@ async fn asked(
     store.activation(request, HOUR, now).await
 }
 
-async fn devices_keep_the_contract(place: Arc<Place>) {
+async fn devices_follow_the_contract(place: Arc<Place>) {
     let store = open(&place);
     reports(&store).await;
     pages(&store).await;
@@ -69,8 +69,9 @@ async fn devices_keep_the_contract(place: Arc<Place>) {
     assert_eq!(error.kind, StoreErrorKind::Unavailable);
 }
 
-/// PostgreSQL has no NUL in its texts, and quotes, percents and backslashes mean nothing anywhere.
-async fn hostile_texts_are_kept_or_found_nowhere(place: Arc<Place>) {
+/// PostgreSQL has no NUL in its texts. Quotes, percent signs and backslashes have no special
+/// meaning.
+async fn hostile_texts_are_stored_literally(place: Arc<Place>) {
     let store = open(&place);
     for text in ["a\0b", "'; DROP TABLE devices; --", "%_\\", "\u{10ffff}\u{0}", "名\r\n\t"] {
         assert_eq!(store.device(&id(text)).await.unwrap(), None);
@@ -126,9 +127,9 @@ async fn bindings(store: &SqlStore) {
     let code = activation.code.clone().unwrap();
     assert_eq!((code.len(), activation.expires), (6, at(5) + SignedDuration::from_hours(1)));
     let again = asked(store, &id("b"), "x", at(6)).await.unwrap();
-    assert_eq!(again, activation, "the code stays while it is good");
+    assert_eq!(again, activation, "the code is unchanged while it is valid");
     let other = asked(store, &id("b"), "y", at(6)).await.unwrap();
-    assert_ne!(other.code, activation.code, "another client has another code");
+    assert_ne!(other.code, activation.code, "another client gets another code");
     assert_eq!(
         store.waiting(&id("b"), &Secret::new("x"), at(7)).await.unwrap(),
         Some(activation.clone())
@@ -140,7 +141,7 @@ async fn bindings(store: &SqlStore) {
     let bound = store.bind(&code, Some("lamp"), at(8)).await.unwrap().unwrap();
     assert_eq!((bound.name.as_str(), bound.bound), ("lamp", true));
     assert_eq!(bound.client_id, Secret::new("x"));
-    assert_eq!(store.bind(&code, None, at(8)).await.unwrap(), None, "a code is good once");
+    assert_eq!(store.bind(&code, None, at(8)).await.unwrap(), None, "a code works once");
     let late = other.code.unwrap();
     assert_eq!(store.bind(&late, None, at(8)).await.unwrap(), None, "the device is bound already");
     let waited = store.waiting(&id("b"), &Secret::new("x"), at(9)).await.unwrap().unwrap();
@@ -169,11 +170,11 @@ async fn confirmed(store: &SqlStore) {
     assert_eq!(confirm("e", "y").await, None, "the device belongs to another client");
     let bound = confirm("e", "x").await.unwrap();
     assert!(bound.bound && bound.last_seen == at(13));
-    // A device that belongs to no client yet is the first's that reports itself, who has to be bound.
+    // A bound device without a client does not take the client of a later report.
     let made = confirm("f", "").await.unwrap();
     assert!(made.bound && made.first_seen == at(14));
     let reported = store.report(&of("f", "x"), ClientRule::First, at(15)).await.unwrap();
-    assert_eq!((reported.client_id.expose(), reported.bound), ("", true), "it has its client");
+    assert_eq!((reported.client_id.expose(), reported.bound), ("", true), "its client stays");
     for device in ["e", "f"] {
         assert!(store.forget(&id(device), at(16)).await.unwrap());
     }
@@ -188,7 +189,7 @@ async fn codes_expire(store: &SqlStore) {
     let next = asked(store, &id("c"), "x", over).await.unwrap();
     assert_ne!(next.challenge, activation.challenge);
     let bound = store.bind(&next.code.unwrap(), None, over).await.unwrap().unwrap();
-    assert_eq!((bound.name.as_str(), bound.bound), ("", true), "no name is given, none is taken");
+    assert_eq!((bound.name.as_str(), bound.bound), ("", true), "no name is set or removed");
 }
 
 async fn keys(store: &SqlStore) {
@@ -200,8 +201,9 @@ async fn keys(store: &SqlStore) {
     assert!(!store.unprovision("sn").await.unwrap());
 }
 
-/// Who fills the codes drops its own; no more wait than may be guessed at.
-async fn codes_are_few_and_shared_fairly(place: Arc<Place>) {
+/// An address with too many codes loses its own; the total is limited so that codes cannot be
+/// guessed.
+async fn codes_are_limited_and_shared_fairly(place: Arc<Place>) {
     let store = open(&place);
     let share = MAX_CODES_PER_ADDRESS;
     let most = MAX_CODES;
@@ -216,11 +218,11 @@ async fn codes_are_few_and_shared_fairly(place: Arc<Place>) {
         there
     };
     let honest = asked(&store, &id("honest"), "x", at(1)).await.unwrap();
-    assert_eq!(honest.code.unwrap().len(), 6, "a new address has a place, though all are taken");
+    assert_eq!(honest.code.unwrap().len(), 6, "a new address gets a code although all are in use");
     let left: u32 = { codes(0).await + codes(1).await };
-    assert_eq!(left, 2 * share - 1, "of an address with the most, one was dropped");
+    assert_eq!(left, 2 * share - 1, "one code of an address with the most was deleted");
     let known = asked(&store, &id("d4999"), "x", at(1)).await.unwrap();
-    assert_eq!(known.code.as_deref(), Some("004999"), "who waits already goes on");
+    assert_eq!(known.code.as_deref(), Some("004999"), "a code that is pending stays valid");
     let full = 5;
     for n in 0..3 {
         let device_id = &id(&format!("more{n}"));
@@ -228,12 +230,13 @@ async fn codes_are_few_and_shared_fairly(place: Arc<Place>) {
         let request = CodeRequest { device_id, client_id, address: "5" };
         store.activation(request, HOUR, at(2)).await.unwrap();
     }
-    assert_eq!(codes(full).await, share - 3, "an address drops its own oldest codes");
+    assert_eq!(codes(full).await, share - 3, "an address loses its own oldest codes");
     let honest = store.waiting(&id("honest"), &Secret::new("x"), at(3)).await.unwrap();
     assert!(honest.is_some_and(|waits| waits.code.is_some()));
 }
 
-/// A backup of a store in which so many devices wait for an hour, each at its address.
+/// Builds a backup of a store with this many pending codes, each valid for an hour, from the
+/// addresses that `address` returns.
 fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
     let row = |n| {
         let device = format!("d{n}");
@@ -246,7 +249,7 @@ fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
     backup_of("activations", (0..devices).map(row))
 }
 
-/// A backup with these rows of one table.
+/// Builds a backup with these rows of one table.
 pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
     let header = json!({
         "format": "hearken-store", "version": 1, "schema": 16, "made_at": at(0), "tables": [table],
@@ -297,9 +300,9 @@ async fn tokens_end_with_their_device(place: Arc<Place>) {
     assert_eq!(held("a").await, (None, None));
     store.report(&of("a", ""), ClientRule::First, at(1)).await.unwrap();
     store.report(&of("a", "x"), ClientRule::First, at(2)).await.unwrap();
-    assert_eq!(held("a").await, (Some("x".into()), None), "a device without a client takes one");
+    assert_eq!(held("a").await, (Some("x".into()), None), "a device without a client gets one");
     let other = store.report(&of("a", "y"), ClientRule::First, at(3)).await.unwrap();
-    assert_eq!((other.client_id.expose(), other.last_seen), ("x", at(2)), "and keeps it");
+    assert_eq!((other.client_id.expose(), other.last_seen), ("x", at(2)), "and it is unchanged");
     let waits = asked(&store, &id("a"), "y", at(4)).await.unwrap().code.unwrap();
     let bound = store.bind(&waits, None, at(5)).await.unwrap().unwrap();
     assert!(bound.bound);
@@ -314,8 +317,8 @@ async fn tokens_end_with_their_device(place: Arc<Place>) {
     assert_eq!(held("c").await, (Some("x".into()), None), "its own tokens stay valid");
 }
 
-/// The newest stay: tokens expire, so those of the oldest matter least.
-async fn only_so_many_revocations_are_kept(place: Arc<Place>) {
+/// The newest are stored: tokens expire, so those of the oldest matter least.
+async fn revocations_are_limited(place: Arc<Place>) {
     let store = open(&place);
     let until = |n: u32| at(i64::from(n)).as_millisecond();
     let row = |n: u32| json!({"device_id": format!("d{n}"), "until_ms": until(n)});
@@ -334,7 +337,7 @@ async fn only_so_many_revocations_are_kept(place: Arc<Place>) {
 }
 
 /// A client that invents devices does not remove those of others.
-async fn strangers_remove_their_own(place: Arc<Place>) {
+async fn invented_devices_only_displace_each_other(place: Arc<Place>) {
     let store = open(&place);
     let invented = MAX_STRANGERS - 1;
     restore(&store, strangers(invented).as_bytes(), false).await.unwrap();
@@ -343,13 +346,13 @@ async fn strangers_remove_their_own(place: Arc<Place>) {
         let more = DeviceReport { address: "there".into(), ..of(&format!("more{n}"), "x") };
         store.report(&more, ClientRule::First, at(100_000 + n)).await.unwrap();
     }
-    assert!(store.device(&id("honest")).await.unwrap().is_some(), "though it was seen first");
+    assert!(store.device(&id("honest")).await.unwrap().is_some(), "although it was seen first");
     for (device, stays) in [("d0", false), ("d2", false), ("d3", true)] {
         assert_eq!(store.device(&id(device)).await.unwrap().is_some(), stays, "{device}");
     }
 }
 
-/// A backup of a store with so many devices of one address, seen one after the other.
+/// Builds a backup of a store with this many devices of one address, seen in sequence.
 fn strangers(devices: u32) -> String {
     let row = |n: u32| {
         let seen = at(i64::from(n) + 1).as_millisecond();
@@ -364,14 +367,14 @@ fn strangers(devices: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_file_outlives_its_server_and_may_be_shared() {
+async fn a_file_survives_its_server_and_can_be_shared() {
     let folder = tempfile::tempdir().unwrap();
     let one = hearken_store::open(&Secret::default(), folder.path()).unwrap();
     let known = one.report(&of("a", "x"), ClientRule::Latest, at(0)).await.unwrap();
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let entry = entry.unwrap();
         let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o600, "it holds keys: {:?}", entry.file_name());
+        assert_eq!(mode, 0o600, "it contains keys: {:?}", entry.file_name());
     }
     let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
     let other = hearken_store::open(&Secret::new(url), "/nowhere".as_ref()).unwrap();
@@ -385,7 +388,7 @@ async fn a_file_outlives_its_server_and_may_be_shared() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
+async fn an_unusable_store_reports_the_reason_and_is_retried() {
     for url in ["mysql://localhost/x", "hearken.db", "sqlite://x?mode=sideways"] {
         let error = hearken_store::open(&Secret::new(url), "/".as_ref()).err().expect(url);
         assert!(error.to_string().contains("`store.url`"), "{error}");
@@ -398,11 +401,11 @@ async fn a_store_that_cannot_be_used_says_so_and_is_tried_again() {
     let why = std::error::Error::source(&error).unwrap().to_string();
     assert!(why.contains("file is not a database"), "{why}");
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(store.device(&id("a")).await.unwrap(), None, "it is there again");
+    assert_eq!(store.device(&id("a")).await.unwrap(), None, "it is usable again");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_without_its_password() {
+async fn errors_of_an_unreachable_server_omit_its_password() {
     let port = hearken_test_support::free_port();
     let store = SqlStore::at(&format!("postgres://u:hidden@127.0.0.1:{port}/d")).unwrap();
     let error = store.device(&id("a")).await.unwrap_err();
@@ -425,7 +428,7 @@ async fn a_locked_file_ends_a_call_in_time() {
     let error = store.report(&of("a", "x"), ClientRule::Latest, at(1)).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Unavailable);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    assert!(store.device(&id("a")).await.unwrap().is_some(), "others go on reading");
+    assert!(store.device(&id("a")).await.unwrap().is_some(), "others can read");
     sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
-    store.report(&of("a", "x"), ClientRule::Latest, at(2)).await.expect("it is free again");
+    store.report(&of("a", "x"), ClientRule::Latest, at(2)).await.expect("it is unlocked again");
 }

@@ -1,4 +1,4 @@
-//! The store of 0.1.0 with real content, upgraded: everything is there, and can be used on. Not for
+//! The store of 0.1.0 with real content, upgraded: all content is present and usable. Not for
 //! upgrades that fail.
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use super::settings::entry;
 use super::{backup, old_store, on_every_store, open};
 
 on_every_store!(
-    a_store_of_0_1_0_is_used_on,
-    a_store_between_two_versions_is_used_on,
+    a_store_of_0_1_0_is_upgraded_and_used,
+    a_store_between_two_versions_is_upgraded_and_used,
     an_earlier_store_is_backed_up_only_after_its_upgrade,
 );
 
@@ -39,7 +39,7 @@ const GATE: &str = "7c1f9c8e-0000-4000-8000-00000000da7e";
 const MUSEUM: &str = "5f0c6a5e-9f5e-4b44-8a52-00000000beef";
 const FIRST: &str = "5b8b2c70-57a5-4f6e-9d8e-000000000001";
 const SECOND: &str = "5b8b2c70-57a5-4f6e-9d8e-000000000002";
-/// The fence of its last turn.
+/// Fence of its last turn.
 const FENCE: i64 = old_store::BEGIN_MS + 72_000;
 /// Rows of the fixture, without those of migrations.
 const ROWS: u64 = 48;
@@ -52,7 +52,7 @@ fn device_id(last: u8) -> DeviceId {
     DeviceId::new(format!("aa:bb:cc:dd:ee:{last:02}"))
 }
 
-async fn a_store_of_0_1_0_is_used_on(place: Arc<Place>) {
+async fn a_store_of_0_1_0_is_upgraded_and_used(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
@@ -63,7 +63,7 @@ async fn a_store_of_0_1_0_is_used_on(place: Arc<Place>) {
     all_is_there_and_in_use(&place, store).await;
 }
 
-async fn a_store_between_two_versions_is_used_on(place: Arc<Place>) {
+async fn a_store_between_two_versions_is_upgraded_and_used(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
@@ -102,7 +102,7 @@ async fn all_is_there_and_in_use(place: &Place, store: SqlStore) {
     devices_and_museum_go_on(&store).await;
     assert_eq!(store.check(&mut |_, _| ()).await.unwrap().faults, [""; 0]);
     store.shut().await;
-    // Opened once more, and with the backup of just after the upgrade in place of it.
+    // Opened again, and with the backup made just after the upgrade restored over it.
     let store = open(place);
     assert_eq!(said(&store, INN).await, ["还有人吗？", "Only me."]);
     backup::restore(&store, &whole, true).await.unwrap();
@@ -227,7 +227,7 @@ async fn chats_go_on(store: &SqlStore) {
     };
     assert_eq!(store.keep_turn(&next(FENCE - 1)).await.unwrap(), StoreOutcome::Overtaken);
     let twice = KeptTurn { key: Some(key("first-key")), ..next(FENCE + 1) };
-    assert_eq!(store.keep_turn(&twice).await.unwrap(), StoreOutcome::Overtaken, "it was answered");
+    assert_eq!(store.keep_turn(&twice).await.unwrap(), StoreOutcome::Overtaken, "already answered");
     assert_eq!(store.keep_turn(&next(FENCE + 1)).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(said(store, WORLD).await[7..], ["我打开门", "It is dark."]);
     let first = turn(INN, 0, 1, &["还有人吗？", "Only me."]);
@@ -275,7 +275,7 @@ async fn devices_and_museum_go_on(store: &SqlStore) {
     assert!(store.keep_history(&museum, &history, at(101)).await.unwrap());
     let change = [("llm.model".to_owned(), Some(json!("another")))];
     store.change(&change, &entry("config", json!(null))).await.unwrap();
-    assert_eq!(store.audit(None, 1).await.unwrap()[0].number, 5, "numbers go on");
+    assert_eq!(store.audit(None, 1).await.unwrap()[0].number, 5, "numbers continue");
 }
 
 async fn an_earlier_store_is_backed_up_only_after_its_upgrade(place: Arc<Place>) {

@@ -1,5 +1,5 @@
-//! Upgrades that fail: the store is as it was, the error says what is in the way, and the next
-//! attempt works once that is gone. Not for a disk that is full, which is in `full_disk`.
+//! Upgrades that fail: the store is unchanged, the error names the obstacle, and the next attempt
+//! succeeds once it is removed. Not for a full disk, see `full_disk`.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use super::{on_every_store, open};
 
 on_every_store!(
     a_failed_upgrade_leaves_the_store_as_it_was,
-    an_upgrade_waits_for_one_that_is_under_way,
+    an_upgrade_waits_for_another_in_progress,
     a_store_that_another_program_changed_is_left_alone,
 );
 
-/// Something that makes an upgrade fail: how it is put there, how it is removed, and what is said.
+/// Obstacle to an upgrade: the statement that adds it, the one that removes it, and parts of the
+/// expected error.
 struct Obstacle {
     put: &'static str,
     remove: &'static str,
@@ -27,37 +28,37 @@ struct Obstacle {
 fn obstacles(kind: &str) -> Vec<Obstacle> {
     let mut all = vec![
         Obstacle {
-            put: "CREATE TABLE tool_pins (somebody TEXT)",
+            put: "CREATE TABLE tool_pins (content TEXT)",
             remove: "DROP TABLE tool_pins",
             said: ["migration 8 failed", "tool_pins"],
         },
         Obstacle {
-            put: "CREATE TABLE chat_pending_events (somebody TEXT)",
+            put: "CREATE TABLE chat_pending_events (content TEXT)",
             remove: "DROP TABLE chat_pending_events",
             said: ["migration 10 failed", "chat_pending_events"],
         },
         Obstacle {
-            put: "CREATE TABLE person_voices (somebody TEXT)",
+            put: "CREATE TABLE person_voices (content TEXT)",
             remove: "DROP TABLE person_voices",
             said: ["migration 11 failed", "person_voices"],
         },
         Obstacle {
-            put: "CREATE TABLE history_sounds (somebody TEXT)",
+            put: "CREATE TABLE history_sounds (content TEXT)",
             remove: "DROP TABLE history_sounds",
             said: ["migration 12 failed", "history_sounds"],
         },
         Obstacle {
-            put: "CREATE TABLE role_versions (somebody TEXT)",
+            put: "CREATE TABLE role_versions (content TEXT)",
             remove: "DROP TABLE role_versions",
             said: ["migration 13 failed", "role_versions"],
         },
         Obstacle {
-            put: "CREATE TABLE daily_usage (somebody TEXT)",
+            put: "CREATE TABLE daily_usage (content TEXT)",
             remove: "DROP TABLE daily_usage",
             said: ["migration 14 failed", "daily_usage"],
         },
         Obstacle {
-            put: "CREATE TABLE tool_tokens (somebody TEXT)",
+            put: "CREATE TABLE tool_tokens (content TEXT)",
             remove: "DROP TABLE tool_tokens",
             said: ["migration 15 failed", "tool_tokens"],
         },
@@ -65,25 +66,25 @@ fn obstacles(kind: &str) -> Vec<Obstacle> {
     all.push(if kind == "sqlite" {
         Obstacle {
             put: "CREATE TRIGGER obstacle BEFORE UPDATE ON chat_sessions \
-                  BEGIN SELECT RAISE(ABORT, 'nobody may'); END",
+                  BEGIN SELECT RAISE(ABORT, 'not permitted'); END",
             remove: "DROP TRIGGER obstacle",
-            said: ["migration 9 failed", "nobody may"],
+            said: ["migration 9 failed", "not permitted"],
         }
     } else {
         Obstacle {
             put: "CREATE FUNCTION obstacle() RETURNS trigger LANGUAGE plpgsql AS \
-                  $$ BEGIN RAISE EXCEPTION 'nobody may'; END $$; \
+                  $$ BEGIN RAISE EXCEPTION 'not permitted'; END $$; \
                   CREATE TRIGGER obstacle BEFORE UPDATE ON chat_sessions \
                   FOR EACH ROW EXECUTE FUNCTION obstacle()",
             remove: "DROP FUNCTION obstacle CASCADE",
-            said: ["migration 9 failed", "nobody may"],
+            said: ["migration 9 failed", "not permitted"],
         }
     });
     all
 }
 
-/// Checks that an error tells this, the store's name and no password.
-fn tells(error: &StoreError, words: &[&str]) {
+/// Checks that an error contains these words and the store's name, but no password.
+fn reports(error: &StoreError, words: &[&str]) {
     let told = format!("{error}: {}", error.source().expect("it has a reason"));
     for word in words {
         assert!(told.contains(word), "{word}: {told}");
@@ -91,7 +92,8 @@ fn tells(error: &StoreError, words: &[&str]) {
     assert!(!told.contains("hidden-word"), "{told}");
 }
 
-/// The address with a password, where the server asks for none, and what errors call the store.
+/// Returns the address with a password, on a server that requires none, and the store's name in
+/// errors.
 fn with_password(place: &Place) -> (String, String) {
     if kind(&place.url) == "sqlite" {
         return (place.url.clone(), place.url.trim_start_matches("sqlite://").to_owned());
@@ -114,8 +116,8 @@ async fn a_failed_upgrade_leaves_the_store_as_it_was(place: Arc<Place>) {
         for _ in 0..2 {
             let error = store.upgrade().await.unwrap_err();
             assert_eq!(error.kind, StoreErrorKind::Upgrade);
-            tells(&error, &[said[0], said[1], &name, "version 7", "remove the cause"]);
-            tells(&store.check_usable().await.unwrap_err(), &said);
+            reports(&error, &[said[0], said[1], &name, "version 7", "remove the cause"]);
+            reports(&store.check_usable().await.unwrap_err(), &said);
         }
         assert_eq!(dump(&place).await, before, "{put}");
         execute(&place, remove).await;
@@ -128,8 +130,8 @@ async fn a_failed_upgrade_leaves_the_store_as_it_was(place: Arc<Place>) {
     store.shut().await;
 }
 
-/// Another server upgrades: it holds the locks, and has done half of it.
-async fn an_upgrade_waits_for_one_that_is_under_way(place: Arc<Place>) {
+/// Another server is upgrading: it holds the locks, and has done half of it.
+async fn an_upgrade_waits_for_another_in_progress(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
@@ -144,8 +146,9 @@ async fn an_upgrade_waits_for_one_that_is_under_way(place: Arc<Place>) {
     sqlx::raw_sql(begin).execute(&mut *other).await.unwrap();
     let store = open(&place);
     let error = store.upgrade().await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Unavailable, "it may end at any time: {error:?}");
-    // One with patience waits until the other has ended; half of its work is gone with it.
+    assert_eq!(error.kind, StoreErrorKind::Unavailable, "the upgrade can be retried: {error:?}");
+    // A patient store waits until the other upgrade has ended; its rollback removes the half-done
+    // work.
     let patient = SqlStore::patient(&place.url, "/nowhere".as_ref()).unwrap();
     let (upgraded, ()) = tokio::join!(patient.upgrade(), async {
         sqlx::raw_sql("ROLLBACK").execute(&mut *other).await.unwrap();
@@ -168,7 +171,7 @@ async fn a_store_that_another_program_changed_is_left_alone(place: Arc<Place>) {
     let before = dump(&place).await;
     let error = open(&place).upgrade().await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Upgrade);
-    tells(&error, &["another program", "migration 7", &with_password(&place).1]);
+    reports(&error, &["another program", "migration 7", &with_password(&place).1]);
     assert_eq!(dump(&place).await, before);
 }
 
@@ -179,7 +182,7 @@ async fn a_file_that_cannot_be_written_is_left_as_it_is() {
     let before = dump(&place).await;
     let store = SqlStore::at(&format!("{}?mode=ro", place.url)).unwrap();
     let error = store.upgrade().await.unwrap_err();
-    tells(&error, &["readonly", &with_password(&place).1]);
+    reports(&error, &["readonly", &with_password(&place).1]);
     store.shut().await;
     assert_eq!(dump(&place).await, before);
     let store = open(&place);

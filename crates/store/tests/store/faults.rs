@@ -1,6 +1,7 @@
-//! The gauntlet of PostgreSQL: a store behind a proxy that hurts its connections in each way. A call
-//! has an end within its time; what it said was kept is there, once; the next call works; nothing is
-//! left behind. Not for databases that die, which is in `killed` and with whole servers.
+//! PostgreSQL behind a proxy that injects each kind of fault into its connections. A call ends
+//! within its deadline; an acknowledged turn is stored exactly once; the next call succeeds;
+//! nothing is left behind. Not for databases that stop, see `killed` and the tests of whole
+//! servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,23 +17,24 @@ use hearken_test_support::observed::observed;
 use hearken_test_support::peers::peak_memory_bytes;
 use hearken_test_support::places::{Place, on};
 
-/// Bytes on a new connection after which the answer to a statement has begun.
+/// Bytes on a new connection after which the answer to a statement has started.
 const MIDST: usize = 450;
-/// Longest time of a call: the deadline of the store, and what a busy machine takes.
+/// Maximum time of a call: the deadline of the store, and a margin for a busy machine.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Longest time of a call after the fault: a connection may be tried in vain before.
+/// Maximum time of a call after the fault: a failed connection attempt may come first.
 const NEXT_WITHIN: Duration = Duration::from_secs(2);
-/// Most memory that all faults together need, in bytes: 190 MB, and more where a busy machine runs several at their worst at once.
+/// Maximum memory for all faults together, in bytes: 190 MB, and more if a busy machine runs
+/// several of the worst at the same time.
 const MOST_MEMORY: usize = 256 << 20;
-/// Messages of a turn; long, so that a connection carries more than a packet.
+/// Messages of a turn, long enough that a connection carries more than one packet.
 const SAID: [&str; 2] = ["hello", "hello yourself"];
 
-/// How many messages a session has.
+/// Returns the number of messages of a session.
 async fn count(store: &SqlStore, name: &str) -> i64 {
     store.session(&id(name)).await.unwrap().unwrap().message_count
 }
 
-/// Keeps a turn while one fault is there, and afterwards. Returns what came of the first.
+/// Stores a turn during one fault and another one afterwards. Returns the outcome of the first.
 async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
     let Row { name, fault, expected } = row;
     let proxy = FaultProxy::before(&place.url).await;
@@ -45,7 +47,8 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
         let kept = store.keep_turn(&turn(&session_id, after, after + 1, &SAID)).await;
         (kept, begun.elapsed())
     };
-    // A busy machine may take longer than the store waits: this call is only to be there before the fault.
+    // A busy machine may exceed the deadline of the store: this turn only has to be stored before
+    // the fault.
     let before = async || {
         keep(0).await.0.ok();
         (count(&direct, &session_id).await == 2).then_some(())
@@ -70,7 +73,7 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
     );
     let whole = match outcome {
         Expected::Answered => there == 4,
-        // The commit may have been done, and its answer lost.
+        // The commit may have succeeded although its answer was lost.
         _ => there == 2 || there == 4,
     };
     tokio::time::timeout(WITHIN, store.shut()).await.expect("the store is shut");
@@ -91,14 +94,14 @@ async fn meets(place: Arc<Place>, row: Row) -> Result<Expected, String> {
     ))
 }
 
-async fn postgres_runs_the_gauntlet(place: Arc<Place>) {
+async fn postgres_withstands_all_faults(place: Arc<Place>) {
     SqlStore::at(&place.url).unwrap().bring_up_to_date().await.unwrap();
     let memory = peak_memory_bytes();
     let seen = observed();
     let all = rows::all(Wire::Bytes, MIDST);
     let mut wrong = Vec::new();
     let mut failed = 0.0;
-    // A few at once: PostgreSQL takes 100 connections by default, of all tests.
+    // A few at a time: all tests share the 100 connections that PostgreSQL accepts by default.
     let mut all = all.into_iter().peekable();
     while all.peek().is_some() {
         let few = all.by_ref().take(6).map(|row| meets(Arc::clone(&place), row));
@@ -118,8 +121,8 @@ async fn postgres_runs_the_gauntlet(place: Arc<Place>) {
     assert!(needed < MOST_MEMORY, "{needed} bytes");
 }
 
-/// Every connection of the pool is silent from now on, and the server is there: as after a cable was
-/// pulled, or another machine took the address.
+/// All connections of the pool stall while the server is reachable, as after a pulled cable or a
+/// failover to another machine.
 async fn silent_connections_are_replaced(place: Arc<Place>) {
     let proxy = FaultProxy::before(&place.url).await;
     let store = SqlStore::at(&proxy.url()).unwrap();
@@ -132,7 +135,7 @@ async fn silent_connections_are_replaced(place: Arc<Place>) {
     let open = proxy.open();
     assert!(open > 8, "the pool has {open} connections only");
     proxy.set(Fault::Frozen);
-    // Some of these find a connection that has just shown that it works.
+    // Some of these use a connection that has just passed its check.
     join_all((0..open).map(|_| ask())).await;
     for n in 0..20 {
         let (answer, took) = ask().await;
@@ -144,7 +147,7 @@ async fn silent_connections_are_replaced(place: Arc<Place>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres() {
-    on(Place::postgres().await, postgres_runs_the_gauntlet).await;
+    on(Place::postgres().await, postgres_withstands_all_faults).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

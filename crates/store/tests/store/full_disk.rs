@@ -1,6 +1,5 @@
-//! A disk that fills up, and has room again: what was acknowledged is there, what was refused is
-//! not, and the store goes on without being opened anew. Not for disks that lie about what they
-//! wrote.
+//! A disk that fills up and is emptied: acknowledged data is present, refused data is not, and the
+//! store continues without being reopened. Not for disks that lose acknowledged writes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +12,19 @@ use hearken_test_support::{own_mounts, variable};
 
 use super::{chat::said, old_store};
 
-/// Where the small disk is.
+/// Environment variable with the path of the small disk.
 const DISK: &str = "HEARKEN_TEST_DISK";
-/// Bytes of the disk, of what fills it beside the store, and of one message.
+/// Sizes of the disk, of the filler beside the store, and of one message, in bytes.
 const DISK_BYTES: usize = 12 << 20;
 const FILLER_BYTES: usize = 3 << 20;
 const MESSAGE_BYTES: usize = 48 << 10;
-/// How often the disk is filled and emptied.
+/// Number of times that the disk is filled and emptied.
 const TIMES: u32 = 3;
-/// Attempts on a full disk.
+/// Number of attempts on a full disk.
 const IN_VAIN: usize = 20;
 const NAME: &str = "talk";
 
-/// Takes room on a disk: so many bytes, or all that is left.
+/// Uses space on a disk: this many bytes, or all that is left.
 fn fill(disk: &Path, bytes: usize) {
     use std::io::Write as _;
     let mut file = std::fs::File::create(disk.join("filler")).unwrap();
@@ -41,7 +40,7 @@ fn make_room(disk: &Path) {
     std::fs::remove_file(disk.join("filler")).unwrap();
 }
 
-/// A disk of this test's own; none without rights to mount one.
+/// Runs a test on a small disk of its own, if it has the rights to mount one.
 async fn on_a_small_disk(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().to_str().unwrap();
@@ -59,7 +58,7 @@ async fn an_upgrade_on_a_full_disk_leaves_the_store_as_it_was() {
     on_a_small_disk("an_upgrade_on_a_small_disk").await;
 }
 
-/// Keeps turns until one is refused, and some more. Returns those of all that were acknowledged.
+/// Stores turns until one is refused, and tries some more. Returns the number of refused turns.
 async fn talk_until_full(store: &SqlStore, kept: &mut Vec<String>) -> usize {
     let mut refused = 0;
     while refused < IN_VAIN {
@@ -74,7 +73,7 @@ async fn talk_until_full(store: &SqlStore, kept: &mut Vec<String>) -> usize {
                 refused += 1;
             }
         }
-        assert!(kept.len() < 10_000, "the disk is never full");
+        assert!(kept.len() < 10_000, "the disk does not fill up");
     }
     refused
 }
@@ -89,20 +88,20 @@ async fn turns_on_a_small_disk() {
     for time in 0..TIMES {
         fill(&disk, FILLER_BYTES);
         let refused = talk_until_full(&store, &mut kept).await;
-        assert!(kept.len() >= 20, "{} messages fit, time {time}", kept.len());
-        assert_eq!(said(&store, NAME).await, kept, "read on a full disk, time {time}");
-        assert!(store.check_usable().await.is_err(), "it is not said to be usable");
-        // A server that starts now finds the same.
+        assert!(kept.len() >= 20, "{} messages fit, round {time}", kept.len());
+        assert_eq!(said(&store, NAME).await, kept, "read on a full disk, round {time}");
+        assert!(store.check_usable().await.is_err(), "it is not usable");
+        // A server that starts now finds the same content.
         let other = SqlStore::file(&disk.join("hearken.db")).unwrap();
         assert_eq!(said(&other, NAME).await, kept);
         other.shut().await;
         make_room(&disk);
         let after = i64::try_from(kept.len()).unwrap();
         let outcome = store.keep_turn(&turn(NAME, after, after + 1, &["room", "again"])).await;
-        assert_eq!(outcome.unwrap(), StoreOutcome::Kept, "without being opened anew");
+        assert_eq!(outcome.unwrap(), StoreOutcome::Kept, "without being reopened");
         kept.extend(["room".to_owned(), "again".to_owned()]);
         assert_eq!(store.check(&mut |_, _| ()).await.unwrap().faults, [""; 0]);
-        eprintln!("full disk {time}: {} messages kept, {refused} turns refused", kept.len());
+        eprintln!("full disk {time}: {} messages stored, {refused} turns refused", kept.len());
         if time + 1 < TIMES {
             empty(&store, &mut kept).await;
         }
@@ -113,7 +112,7 @@ async fn turns_on_a_small_disk() {
     store.shut().await;
 }
 
-/// Deletes the session and begins it anew, which gives its pages back.
+/// Deletes the session and creates it again, which frees its pages.
 async fn empty(store: &SqlStore, kept: &mut Vec<String>) {
     use hearken_proto::chat::ChatStatus::{Active, Deleted};
     let time = jiff::Timestamp::UNIX_EPOCH;
@@ -137,7 +136,7 @@ async fn an_upgrade_on_a_small_disk() {
         let error = store.upgrade().await.unwrap_err();
         let why = std::error::Error::source(&error).expect("it has a reason").to_string();
         eprintln!("on a full disk: {error}: {why}");
-        assert!(why.contains("hearken.db is full: make room"), "{why}");
+        assert!(why.contains("hearken.db is full: free some space"), "{why}");
     }
     make_room(&disk);
     assert_eq!(old_store::dump(&place).await, before);

@@ -1,4 +1,4 @@
-//! What every store promises of what was said in turns, and what a file keeps of a turn that was deleted.
+//! Contract of all stores for the history of turns, and the erasure of deleted turns from a file.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use super::people::{content, latin, open_again};
 use super::{on_every_store, open};
 
 on_every_store!(
-    turns_come_back_newest_first_and_page_by_page,
+    turns_are_listed_newest_first_in_pages,
     words_are_found_in_any_case_and_taken_literally,
-    what_is_deleted_takes_its_sound_along,
-    old_and_surplus_turns_are_deleted_the_oldest_first,
+    deleting_turns_deletes_their_sound,
+    old_and_surplus_turns_are_deleted_oldest_first,
     the_oldest_sound_beyond_the_limit_is_deleted_and_its_words_stay,
-    a_great_part_is_deleted_in_steps,
-    a_chat_session_that_is_purged_takes_its_turns_along,
+    a_large_selection_is_deleted_in_steps,
+    purging_a_chat_session_deletes_its_turns,
     a_turn_that_ends_after_its_words_were_deleted_is_not_stored,
 );
 
@@ -46,7 +46,7 @@ pub(super) fn turn(number: u32, client: &str) -> HistoryTurn {
     }
 }
 
-/// What was stored of a turn that was read.
+/// Returns the stored part of a turn that was read.
 fn as_stored(turn: &HistoryTurn) -> HistoryTurn {
     HistoryTurn { number: 0, sounds: Vec::new(), ..turn.clone() }
 }
@@ -74,7 +74,7 @@ async fn numbers(store: &SqlStore, filter: &HistoryFilter, most: u32) -> Vec<Str
         .collect()
 }
 
-async fn turns_come_back_newest_first_and_page_by_page(place: Arc<Place>) {
+async fn turns_are_listed_newest_first_in_pages(place: Arc<Place>) {
     let store = open(&place);
     let all = HistoryFilter::default();
     assert_eq!(store.turns(&all, 10).await.unwrap(), []);
@@ -94,7 +94,7 @@ async fn turns_come_back_newest_first_and_page_by_page(place: Arc<Place>) {
     assert_eq!(
         as_stored(&found[0]),
         HistoryTurn { said: "\u{fffd}".into(), ..text },
-        "it stays as it is"
+        "it is unchanged"
     );
     assert_eq!(as_stored(&found[3]), turn(1, "odd"));
     let places: Vec<_> = sounds(b"").into_iter().map(|sound| sound.place).collect();
@@ -154,7 +154,7 @@ async fn words_are_found_in_any_case_and_taken_literally(place: Arc<Place>) {
     }
 }
 
-async fn what_is_deleted_takes_its_sound_along(place: Arc<Place>) {
+async fn deleting_turns_deletes_their_sound(place: Arc<Place>) {
     let store = open(&place);
     fill(&store, 0..8).await;
     let id = turn(3, "").turn_id;
@@ -175,7 +175,7 @@ async fn what_is_deleted_takes_its_sound_along(place: Arc<Place>) {
     }
 }
 
-async fn old_and_surplus_turns_are_deleted_the_oldest_first(place: Arc<Place>) {
+async fn old_and_surplus_turns_are_deleted_oldest_first(place: Arc<Place>) {
     let store = open(&place);
     fill(&store, 1..8).await;
     let delete = async |part: HistoryPart| store.delete_turns(&part).await.unwrap();
@@ -201,7 +201,7 @@ async fn the_oldest_sound_beyond_the_limit_is_deleted_and_its_words_stay(place: 
     assert_eq!(store.sound(&turn(4, "").turn_id, Side::Heard).await.unwrap(), None);
 }
 
-async fn a_great_part_is_deleted_in_steps(place: Arc<Place>) {
+async fn a_large_selection_is_deleted_in_steps(place: Arc<Place>) {
     let store = open(&place);
     let rows = MOST_DELETED + 3;
     let sql = "INSERT INTO history (turn_id, kind, client, began_ms, outcome, heard, said, searched, \
@@ -222,7 +222,7 @@ async fn a_great_part_is_deleted_in_steps(place: Arc<Place>) {
     assert_eq!(store.delete_turns(&HistoryPart::All).await.unwrap(), 3);
 }
 
-async fn a_chat_session_that_is_purged_takes_its_turns_along(place: Arc<Place>) {
+async fn purging_a_chat_session_deletes_its_turns(place: Arc<Place>) {
     let store = open(&place);
     for (number, kind, client) in [(1, "chat", "s1"), (2, "text", "s3"), (3, "chat", "s2")] {
         let turn = HistoryTurn { kind: kind.into(), ..turn(number, client) };
@@ -253,7 +253,7 @@ async fn nothing_of_a_deleted_turn_stays_in_the_files() {
         let begin = |number| sound(number).get(..34).unwrap_or_default().to_owned();
         (0..30).map(|n| (has(&words(n)) || has(&words(n).to_lowercase()), has(&begin(n)))).collect()
     };
-    assert_eq!(found(), [(true, true); 30], "the search finds what is there");
+    assert_eq!(found(), [(true, true); 30], "the search finds existing data");
     store.delete_turns(&HistoryPart::Client("1".into())).await.unwrap();
     store.delete_turns(&HistoryPart::Turn(turn(2, "").turn_id)).await.unwrap();
     store.delete_turns(&HistoryPart::Before(at(2))).await.unwrap();
@@ -263,7 +263,7 @@ async fn nothing_of_a_deleted_turn_stays_in_the_files() {
     let wanted: Vec<_> = (0..30).map(|n| (n % 3 != 1 && n > 2, false)).collect();
     assert_eq!(found(), wanted);
     store.shut().await;
-    assert_eq!(found(), wanted, "and after the last connection is closed");
+    assert_eq!(found(), wanted, "after the last connection is closed");
 }
 
 async fn a_turn_that_ends_after_its_words_were_deleted_is_not_stored(place: Arc<Place>) {
@@ -292,7 +292,7 @@ async fn a_turn_that_ends_after_its_words_were_deleted_is_not_stored(place: Arc<
         parts
     };
     assert_eq!(parts(deletions), [r#"Client("a")"#]);
-    // One turn alone, of a client whose other turns stay.
+    // A single turn of a client whose other turns stay.
     let one = turn(5, "b").turn_id;
     there.delete_turns(&HistoryPart::Turn(one.clone())).await.unwrap();
     for number in [5, 6] {

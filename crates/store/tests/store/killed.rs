@@ -1,5 +1,5 @@
-//! A process that keeps turns is killed in the midst of it, again and again: no turn that it said
-//! was kept is lost, and none is there in part. Not for machines that lose power.
+//! A process that stores turns is killed repeatedly while it writes: no acknowledged turn is lost,
+//! and none is stored in part. Not for machines that lose power.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -16,19 +16,20 @@ use proptest::test_runner::Config as ProptestConfig;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-/// Times that it is killed, by the number of cases of an ordinary property: 64 by default, 256 in `scripts/long tests`.
+/// Number of times that it is killed: a quarter of the cases of an ordinary property, which has 64
+/// by default and 256 in `scripts/long tests`.
 fn times() -> u32 {
     ProptestConfig::default().cases / 4
 }
 
-/// Where the process that is killed keeps its turns.
+/// Environment variable with the address of the killed process's store.
 pub(super) const STORE: &str = "HEARKEN_TEST_KILLED";
-/// The session that it talks in.
+/// Session that the process writes to.
 pub(super) const NAME: &str = "talked-in";
-/// Messages of each turn: enough that one is written in more than one piece.
+/// Messages of each turn: enough that one is written in several parts.
 pub(super) const MESSAGES: i64 = 8;
 
-/// What is said in a turn; long, and another one each time.
+/// Returns the messages of a turn: long, and different for each turn.
 pub(super) fn said(number: i64) -> Vec<String> {
     (0..MESSAGES).map(|part| format!("{number}.{part} {}", "word ".repeat(200))).collect()
 }
@@ -38,10 +39,10 @@ async fn count(store: &SqlStore) -> i64 {
     session.expect("it was made").message_count
 }
 
-/// What is stored behind the message of this number, which is whole and in order. Returns the number
-/// of the last message.
+/// Checks that all messages after this number are complete and in order. Returns the number of the
+/// last message.
 pub(super) async fn whole(store: &SqlStore, last: i64) -> i64 {
-    // PostgreSQL may still be committing what the process that was killed had sent.
+    // PostgreSQL may still be committing data that the killed process had sent.
     let (now, begun, kept) = loop {
         let now = count(store).await;
         let begun = u32::try_from(now - last).unwrap();
@@ -55,15 +56,15 @@ pub(super) async fn whole(store: &SqlStore, last: i64) -> i64 {
         let number = n / MESSAGES;
         let part = usize::try_from(n % MESSAGES).unwrap();
         assert_eq!(message.number, n + 1);
-        assert_eq!(message.message.content, said(number)[part], "whole and in order");
+        assert_eq!(message.message.content, said(number)[part], "complete and in order");
     }
     now
 }
 
-/// The process that is killed; without the address of a store there is nothing to do.
+/// The process that is killed. Without the address of a store it does nothing.
 #[tokio::test]
 #[ignore = "the other test runs it in a process of its own"]
-async fn keeps_turns_until_it_is_killed() {
+async fn stores_turns_until_it_is_killed() {
     let Some(url) = variable(STORE) else { return };
     let store = SqlStore::at(&url).unwrap();
     let mut after = count(&store).await;
@@ -73,15 +74,16 @@ async fn keeps_turns_until_it_is_killed() {
         let kept = store.keep_turn(&turn(NAME, after, after + 1, &said)).await.unwrap();
         assert_eq!(kept, StoreOutcome::Kept);
         after += MESSAGES;
-        // In one piece, of which a pipe takes all or nothing: half a number would be another one.
+        // One write, which a pipe accepts completely or not at all: half a number would be a
+        // different number.
         std::io::stderr().write_all(format!("kept {after}\n").as_bytes()).unwrap();
     }
 }
 
-/// Runs the process, kills it after so many turns and a little, and gives the last number that it
-/// told.
+/// Runs the process and kills it this long after it has reported this many turns. Returns the last
+/// reported number.
 async fn run(url: &str, turns: u32, more: Duration) -> i64 {
-    let name = "killed::keeps_turns_until_it_is_killed";
+    let name = "killed::stores_turns_until_it_is_killed";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--ignored", "--nocapture"])
         .env(STORE, url)
@@ -118,23 +120,23 @@ async fn loses_nothing(url: String) {
         let told = run(&url, 1 + time % 3, more).await;
         let store = SqlStore::at(&url).unwrap();
         let now = whole(&store, last).await;
-        assert!(told > last, "it went on after it was killed");
-        assert!(now == told || now == told + MESSAGES, "told {told}, kept {now}");
+        assert!(told > last, "it continued after it was killed");
+        assert!(now == told || now == told + MESSAGES, "reported {told}, stored {now}");
         more_than_told += i64::from(now > told);
         store.close().await;
         last = now;
     }
     eprintln!(
-        "killed {times} times, {last} messages kept, {more_than_told} turns were kept but not told yet"
+        "killed {times} times, {last} messages stored, {more_than_told} turns stored but unreported"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_loses_no_turn_that_it_told_of_in_a_file() {
+async fn a_killed_process_loses_no_acknowledged_turn_in_a_file() {
     on(Some(Place::file()), |place| loses_nothing(place.url.clone())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_loses_no_turn_that_it_told_of_on_postgres() {
+async fn a_killed_process_loses_no_acknowledged_turn_on_postgres() {
     on(Place::postgres().await, |place| loses_nothing(place.url.clone())).await;
 }

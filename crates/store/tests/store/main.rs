@@ -1,8 +1,8 @@
 //! The store: one contract for each port, run on a SQLite file, on SQLite in memory and on a real
-//! PostgreSQL; backups and checks. Not for what servers do with it, nor for `hearken store`.
+//! PostgreSQL; backups and checks. Not for its use by servers, nor for `hearken store`.
 //!
-//! PostgreSQL is the server that `HEARKEN_TEST_POSTGRES` names, `scripts/services` starts one;
-//! without it those tests skip.
+//! PostgreSQL is the server that `HEARKEN_TEST_POSTGRES` names; `scripts/services` starts one.
+//! Without it those tests are skipped.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 mod backup;
@@ -38,7 +38,7 @@ use std::time::Duration;
 use hearken_store::SqlStore;
 use hearken_test_support::places::Place;
 
-/// Each named test, on every kind of store.
+/// Runs each of these tests on every kind of store.
 macro_rules! on_every_store {
     ($($test:ident),+ $(,)?) => {
         $(

@@ -1,4 +1,4 @@
-//! Stores of earlier and of later versions, and servers that make their tables at once.
+//! Stores of earlier and of later versions, and servers that create their tables concurrently.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ async fn many_servers_start_at_once(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
-    // As a server upgrades it, which has minutes: on a slow machine eight of them take seconds.
+    // With the time limits of a server's upgrade, which are minutes: on a slow machine eight of
+    // them take seconds.
     let starts = (0..8).map(|_| {
         let store = SqlStore::patient(&place.url, Path::new("")).unwrap();
         tokio::spawn(async move {
@@ -53,7 +54,7 @@ async fn a_store_of_a_later_version_is_refused(place: Arc<Place>) {
     }
 }
 
-/// A file as the first version made it, with a device.
+/// Creates a file of the first version, with a device.
 async fn first_version(file: &Path) {
     let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await.unwrap();
@@ -67,7 +68,7 @@ async fn first_version(file: &Path) {
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_version_is_used_on() {
+async fn a_file_of_the_first_version_is_upgraded_and_used() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hearken.db");
     first_version(&file).await;
@@ -79,7 +80,7 @@ async fn a_file_of_the_first_version_is_used_on() {
     store.close().await;
 }
 
-/// A file of the sixth version with a session that has a named request and a snapshot.
+/// Creates a file of the sixth version, with a session that has a named request and a snapshot.
 async fn sixth_version(file: &Path) {
     let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
     let pool = SqlitePool::connect_with(options).await.unwrap();
@@ -112,6 +113,6 @@ async fn requests_that_were_answered_before_stay_answered() {
     assert_eq!((owner.as_deref(), store.usage("").await.unwrap()), (Some(""), stored));
     let time = jiff::Timestamp::UNIX_EPOCH;
     assert!(store.restore_snapshot(&session, "p", 4, time, None).await.unwrap().is_some());
-    assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered), "none is done twice");
+    assert_eq!(store.request(&session, "k").await.unwrap(), Some(answered), "not done twice");
     store.close().await;
 }

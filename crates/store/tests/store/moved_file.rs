@@ -1,5 +1,5 @@
-//! A store whose file is moved away, replaced and put back while it is open: it tells so, creates no
-//! second file and loses nothing. Not for files that cannot be written.
+//! A store whose file is moved away, replaced and restored while it is open: it reports this,
+//! creates no second file and loses nothing. Not for files that cannot be written.
 
 use hearken_ports::ChatStore as _;
 use hearken_ports::store::{DeviceStore as _, StoreError, StoreErrorKind};
@@ -10,11 +10,11 @@ fn why(error: &StoreError) -> String {
     std::error::Error::source(error).unwrap().to_string()
 }
 
-/// Creates sessions at the same time, so that the store opens all its connections.
+/// Creates sessions concurrently, so that the store opens all its connections.
 async fn create_many(store: &SqlStore, name: &str) {
     let names: Vec<String> = (0..32).map(|number| format!("{name}-{number}")).collect();
     let created = names.iter().map(async |name| {
-        // A connection that is new finds no file.
+        // A new connection finds no file.
         drop(store.create(&session(name), "").await);
         drop(store.session(&id(name)).await);
     });
@@ -22,7 +22,7 @@ async fn create_many(store: &SqlStore, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_moved_away_is_told_and_no_other_is_created() {
+async fn a_moved_file_is_reported_and_not_recreated() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hearken.db");
     let aside = folder.path().join("aside.db");
@@ -39,7 +39,7 @@ async fn a_file_that_is_moved_away_is_told_and_no_other_is_created() {
 
     std::fs::copy(&aside, &file).unwrap();
     let error = store.check_usable().await.unwrap_err();
-    assert!(why(&error).contains("another file"), "{}", why(&error));
+    assert!(why(&error).contains("not the file that was opened"), "{}", why(&error));
 
     std::fs::rename(&aside, &file).unwrap();
     store.check_usable().await.unwrap();

@@ -1,4 +1,4 @@
-//! What every store promises of museum clients' sessions.
+//! Contract of all stores for museum clients' sessions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{on_every_store, open};
 
-on_every_store!(museum_sessions_live_and_expire, uses_at_once_are_all_counted);
+on_every_store!(museum_sessions_live_and_expire, concurrent_uses_are_all_counted);
 
 fn id(name: &str) -> SessionId {
     SessionId::new(name)
@@ -38,10 +38,10 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
     assert_eq!(store.find(&id("a")).await.unwrap(), Some(session("a", 1, 100)));
     assert!(MuseumStore::create(&store, &session("a", 1, 100), "here").await.is_err());
     assert!(store.touch(&id("a"), at(200), at(99)).await.unwrap());
-    assert!(!store.touch(&id("b"), at(200), at(50)).await.unwrap(), "it is over");
+    assert!(!store.touch(&id("b"), at(200), at(50)).await.unwrap(), "it has expired");
     assert!(!store.touch(&id("none"), at(200), at(50)).await.unwrap());
     assert_eq!(store.count_at("here", at(49)).await.unwrap(), 3);
-    assert_eq!(store.count_at("here", at(60)).await.unwrap(), 1, "what is over does not count");
+    assert_eq!(store.count_at("here", at(60)).await.unwrap(), 1, "expired sessions do not count");
     assert_eq!(store.count_at("there", at(49)).await.unwrap(), 0);
     let history = [json!({"role": "user", "content": "what is this?"})];
     assert!(store.keep_history(&id("a"), &history, at(120)).await.unwrap());
@@ -59,21 +59,21 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
     };
     let names = async |offset, limit| names_at(49, offset, limit).await;
     assert_eq!(names(0, 9).await, ("abc".into(), 3));
-    assert_eq!(names_at(50, 0, 9).await, ("ac".into(), 2), "what is over does not count");
+    assert_eq!(names_at(50, 0, 9).await, ("ac".into(), 2), "expired sessions do not count");
     assert!(store.extend(&id("b"), at(50), at(2)).await.unwrap());
     assert!(!store.extend(&id("none"), at(50), at(2)).await.unwrap());
     assert_eq!(names(1, 1).await, ("b".into(), 3));
     assert_eq!(names(5, 1).await, (String::new(), 3));
     assert_eq!(store.remove_expired(at(49), 9).await.unwrap(), 0);
     assert_eq!(store.remove_expired(at(70), 1).await.unwrap(), 1);
-    assert_eq!(names(0, 9).await, ("ac".into(), 2), "the one that was over first");
+    assert_eq!(names(0, 9).await, ("ac".into(), 2), "the one that expired first is removed");
     assert_eq!(store.remove_expired(at(70), 9).await.unwrap(), 1);
     assert!(store.remove(&id("a")).await.unwrap());
     assert!(!store.remove(&id("a")).await.unwrap());
     assert_eq!(names(0, 9).await, (String::new(), 0));
 }
 
-async fn uses_at_once_are_all_counted(place: Arc<Place>) {
+async fn concurrent_uses_are_all_counted(place: Arc<Place>) {
     let store = Arc::new(open(&place));
     MuseumStore::create(&*store, &session("a", 1, 100), "here").await.unwrap();
     let uses = (0..20).map(|_| {

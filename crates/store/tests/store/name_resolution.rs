@@ -1,5 +1,6 @@
-//! A PostgreSQL whose name nobody knows, or whose name service does not answer: a call fails in time
-//! and says so, and the store is used once the name is known. Not for servers that do not answer.
+//! A PostgreSQL server whose name is unknown, or whose name service does not answer: a call fails
+//! in time with the reason, and the store is usable once the name resolves. Not for servers that do
+//! not answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,13 +10,14 @@ use hearken_store::SqlStore;
 use hearken_test_support::places::{Place, on};
 use hearken_test_support::{own_mounts, variable};
 
-/// Longest time of a call that fails: the wait for a connection, and what a busy machine takes.
+/// Maximum time of a failing call: the wait for a connection, and a margin for a busy machine.
 const WITHIN: Duration = Duration::from_secs(4);
-/// The store of the process whose name service does not answer.
+/// Environment variable with the address of the store of the process whose name service does not
+/// answer.
 const STORE: &str = "HEARKEN_TEST_NAMED";
-/// The name that both tests ask for.
+/// Name that both tests look up.
 const NAME: &str = "postgres.hearken.invalid";
-/// The name service, on an address of this machine that nothing else uses.
+/// Address of the name service: a loopback address that nothing else uses.
 const SILENT: &str = "127.83.7.1";
 
 fn named(url: &str) -> String {
@@ -24,7 +26,7 @@ fn named(url: &str) -> String {
     url.replacen(host, &format!("{NAME}:{port}"), 1)
 }
 
-/// Calls a store that cannot be found. Returns what is said.
+/// Calls a store whose name cannot be resolved. Returns the error's reason.
 async fn fails_in_time(store: &SqlStore) -> String {
     let begun = Instant::now();
     let error = store.check_usable().await.unwrap_err();
@@ -36,10 +38,10 @@ async fn fails_in_time(store: &SqlStore) -> String {
     why
 }
 
-/// A process with a file of names of its own, which the test writes.
+/// Runs in a process with its own hosts file, which the test writes.
 #[tokio::test]
 #[ignore = "the other test runs it, with a name service that does not answer"]
-async fn a_name_is_asked_for() {
+async fn a_name_is_looked_up() {
     let Some(url) = variable(STORE) else { return };
     let unknown = SqlStore::at(&named(&url)).unwrap();
     let good = SqlStore::at(&url).unwrap();
@@ -47,12 +49,12 @@ async fn a_name_is_asked_for() {
     for _ in 0..2 {
         let why = fails_in_time(&unknown).await;
         assert!(why.contains("does not answer within"), "{why}");
-        good.check_usable().await.expect("others work");
+        good.check_usable().await.expect("other stores work");
     }
     let (bytes, _) = silent.recv_from(&mut [0; 512]).await.unwrap();
-    assert!(bytes > NAME.len(), "the name service was asked");
+    assert!(bytes > NAME.len(), "the name service got a query");
     std::fs::write("/etc/hosts", format!("127.0.0.1 localhost {NAME}\n")).unwrap();
-    unknown.check_usable().await.expect("the name is known");
+    unknown.check_usable().await.expect("the name resolves");
     good.shut().await;
     unknown.shut().await;
 }
@@ -60,15 +62,15 @@ async fn a_name_is_asked_for() {
 async fn a_silent_name_service(place: Arc<Place>) {
     let prepare = own_mounts::only_name_service(SILENT);
     let store = [(STORE, place.url.as_str())];
-    own_mounts::run(&prepare, "name_resolution::a_name_is_asked_for", &store).await;
+    own_mounts::run(&prepare, "name_resolution::a_name_is_looked_up", &store).await;
 }
 
 async fn an_unknown_name(place: Arc<Place>) {
     let store = SqlStore::at(&named(&place.url)).unwrap();
     let why = fails_in_time(&store).await;
-    // The name service of this machine may be silent, too.
+    // The name service of this machine may also be silent.
     assert!(why.contains("lookup") || why.contains("does not answer within"), "{why}");
-    SqlStore::at(&place.url).unwrap().check_usable().await.expect("others work");
+    SqlStore::at(&place.url).unwrap().check_usable().await.expect("other stores work");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,5 @@
-//! The store of 0.1.0 in `fixtures/store`, and a store's whole content as text. Not for what is in
-//! it.
+//! The store of 0.1.0 in `fixtures/store`, and a dump of a store's content as text. Not for the
+//! meaning of its content.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::Migrator;
 use sqlx::{AnyPool, AssertSqlSafe, Connection as _};
 
-/// The last migration of 0.1.0.
+/// Number of the last migration of 0.1.0.
 pub(super) const VERSION: i64 = 7;
-/// Its first row's time; see `scripts/fixtures/store.py`.
+/// Time of its first row; see `scripts/fixtures/store.py`.
 pub(super) const BEGIN_MS: i64 = 1_763_900_000_000;
 
-/// Which of both kinds of database a place is.
+/// Returns the kind of database of an address.
 pub(super) fn kind(url: &str) -> &'static str {
     if url.starts_with("sqlite") { "sqlite" } else { "postgres" }
 }
 
-/// Connects to a place, past the store.
+/// Connects to a database without the store.
 pub(super) async fn connect(place: &Place) -> AnyPool {
     sqlx::any::install_default_drivers();
     let mut url = place.url.clone();
@@ -29,20 +29,20 @@ pub(super) async fn connect(place: &Place) -> AnyPool {
     }
     let pool = AnyPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
     if kind(&url) == "sqlite" {
-        // As every version has it.
+        // As in every version.
         sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&pool).await.unwrap();
     }
     pool
 }
 
-/// Runs these statements.
+/// Executes these statements.
 pub(super) async fn execute(place: &Place, statements: &str) {
     let pool = connect(place).await;
     sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&pool).await.unwrap();
     pool.close().await;
 }
 
-/// Puts the store of 0.1.0 there.
+/// Loads the store of 0.1.0 into a place.
 pub(super) async fn load(place: &Place) {
     let file = format!("fixtures/store/0.1.0.{}.sql", kind(&place.url));
     let statements =
@@ -50,7 +50,7 @@ pub(super) async fn load(place: &Place) {
     execute(place, &statements).await;
 }
 
-/// Runs the migrations up to this one, each by itself, as the versions between would have.
+/// Runs the migrations up to this one, each by itself, as the versions in between would have.
 pub(super) async fn migrate_to(place: &Place, version: i64) {
     let folder = Path::new("migrations").join(kind(&place.url));
     let mut steps = Migrator::new(folder).await.unwrap();
@@ -66,7 +66,7 @@ pub(super) async fn migrate_to(place: &Place, version: i64) {
     pool.close().await;
 }
 
-/// Everything in a store: its tables, indexes and triggers, and every row.
+/// Returns the whole content of a store: its tables, indexes and triggers, and every row.
 pub(super) async fn dump(place: &Place) -> Vec<String> {
     let pool = connect(place).await;
     let lines = async |sql: String| -> Vec<String> {

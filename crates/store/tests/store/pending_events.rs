@@ -1,4 +1,4 @@
-//! What every store promises of the events of chat sessions that are to be published.
+//! Contract of all stores for events of chat sessions that are to be published.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{on_every_store, open};
 
 on_every_store!(
-    events_are_stored_with_their_change_and_only_then,
+    events_are_stored_only_together_with_their_change,
     events_are_read_in_order_and_removed,
 );
 
@@ -28,7 +28,7 @@ pub(super) fn event(session: &str, name: &str) -> Event {
     }
 }
 
-/// The names of the events that are stored: of a session, or of all.
+/// Returns the names of the stored events of a session, or of all sessions.
 async fn pending(store: &SqlStore, session: Option<&str>) -> Vec<String> {
     let events = store.pending_events(session.map(id).as_ref(), 100).await.unwrap();
     assert!(events.is_sorted_by_key(|event| event.number));
@@ -39,7 +39,7 @@ fn told(session: &str, after: i64, fence: i64, name: &str) -> KeptTurn {
     KeptTurn { event: Some(event(session, name)), ..turn(session, after, fence, &["q", "a"]) }
 }
 
-async fn events_are_stored_with_their_change_and_only_then(place: Arc<Place>) {
+async fn events_are_stored_only_together_with_their_change(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     assert_eq!(store.keep_turn(&told("a", 0, 5, "one")).await.unwrap(), StoreOutcome::Kept);
@@ -52,7 +52,7 @@ async fn events_are_stored_with_their_change_and_only_then(place: Arc<Place>) {
     assert_eq!(
         read.data.parse().unwrap()["at"].to_string(),
         "0.7",
-        "numbers stay as they are written"
+        "numbers are stored as written"
     );
     let from = [ChatStatus::Archived];
     let status = async |from: &[ChatStatus], to, name| {
@@ -79,7 +79,7 @@ async fn events_are_stored_with_their_change_and_only_then(place: Arc<Place>) {
     assert_eq!(pending(&store, Some("a")).await, ["one", "two", "three", "four"]);
     assert!(status(&[ChatStatus::Active], ChatStatus::Deleted, "five").await);
     assert!(store.purge(&id("a")).await.unwrap());
-    assert!(pending(&store, None).await.is_empty(), "nobody can watch a purged session");
+    assert!(pending(&store, None).await.is_empty(), "a purged session has no watchers");
 }
 
 async fn events_are_read_in_order_and_removed(place: Arc<Place>) {
@@ -97,7 +97,7 @@ async fn events_are_read_in_order_and_removed(place: Arc<Place>) {
     let all = store.pending_events(None, 2).await.unwrap();
     let numbers: Vec<i64> = all.iter().map(|pending| pending.number).collect();
     store.remove_events(&numbers).await.unwrap();
-    store.remove_events(&numbers).await.expect("they are gone already");
+    store.remove_events(&numbers).await.expect("they are already removed");
     store.remove_events(&[]).await.unwrap();
     assert_eq!(pending(&store, None).await, ["2", "3", "4"]);
     if place.is_shared() {

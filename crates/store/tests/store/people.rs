@@ -1,4 +1,4 @@
-//! What every store promises of people whose voices are known, and what a file keeps of one who was deleted.
+//! Contract of all stores for enrolled people, and the erasure of deleted people from a file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::devices::backup_of;
 use super::{on_every_store, open};
 
 on_every_store!(
-    people_are_kept_renamed_and_deleted,
-    only_so_much_is_kept_of_a_person,
-    memories_are_forgotten_and_voices_stay,
-    instances_that_act_at_once_agree,
-    a_person_who_is_deleted_meanwhile_is_remembered_by_nobody,
+    people_are_stored_renamed_and_deleted,
+    the_data_of_a_person_is_limited,
+    memories_are_deleted_and_voices_stay,
+    concurrent_instances_agree,
+    concurrent_memories_of_a_deleted_person_are_not_stored,
 );
 
 pub(super) fn person(id: &str, name: &str) -> Person {
@@ -41,7 +41,7 @@ fn exchange(number: usize) -> Exchange {
     Exchange { said: format!("question {number}"), answered: format!("回答 {number}") }
 }
 
-async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
+async fn people_are_stored_renamed_and_deleted(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.people().await.unwrap(), []);
     let zoe = person("z", "Zoë");
@@ -49,7 +49,7 @@ async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
     for person in [&zoe, &ann] {
         assert_eq!(store.add_person(person).await.unwrap(), PersonOutcome::Done);
     }
-    assert_eq!(store.people().await.unwrap(), [zoe.clone(), ann.clone()], "in their order");
+    assert_eq!(store.people().await.unwrap(), [zoe.clone(), ann.clone()], "in order of enrolment");
     let store = open_again(&place, store).await;
     assert_eq!(store.people().await.unwrap().len(), 2);
     let same = Person { id: id("y"), ..zoe.clone() };
@@ -59,7 +59,7 @@ async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
     assert_eq!(rename("nobody", "Zoë").await, PersonOutcome::NameTaken);
     assert_eq!(rename("nobody", "Eve").await, PersonOutcome::Unknown);
     assert_eq!(rename("a", "小安").await, PersonOutcome::Done);
-    assert_eq!(rename("a", "小安").await, PersonOutcome::Done, "it is theirs");
+    assert_eq!(rename("a", "小安").await, PersonOutcome::Done, "it is their own name");
     let ann = Person { name: "小安".into(), ..ann };
     assert_eq!(store.people().await.unwrap(), [zoe, ann.clone()]);
     assert!(store.delete_person(&id("z")).await.unwrap());
@@ -71,7 +71,7 @@ async fn people_are_kept_renamed_and_deleted(place: Arc<Place>) {
     assert!(!store.forget_memories(&id("z")).await.unwrap());
 }
 
-/// Opens a place once more, as a server does that starts again.
+/// Opens a place again, as a restarted server does.
 pub(super) async fn open_again(place: &Place, store: SqlStore) -> SqlStore {
     if !place.is_shared() {
         return store;
@@ -84,7 +84,7 @@ fn fact(number: usize) -> PersonMemory {
     PersonMemory::Fact(format!("fact {number}"))
 }
 
-async fn only_so_much_is_kept_of_a_person(place: Arc<Place>) {
+async fn the_data_of_a_person_is_limited(place: Arc<Place>) {
     let store = open(&place);
     for name in ["a", "b"] {
         store.add_person(&person(name, name)).await.unwrap();
@@ -100,31 +100,31 @@ async fn only_so_much_is_kept_of_a_person(place: Arc<Place>) {
         assert_eq!(outcomes, [PersonOutcome::Done; 3]);
     }
     let all = store.people().await.unwrap();
-    assert_eq!(all[1], person("b", "b"), "nothing of others is dropped");
+    assert_eq!(all[1], person("b", "b"), "data of others is unchanged");
     let one = &all[0];
     let counts = (one.voices.len(), one.facts.len(), one.exchanges.len());
     assert_eq!(counts, (MOST_VOICES, MOST_FACTS, MOST_EXCHANGES));
     assert_eq!((one.facts[0].as_str(), one.facts[MOST_FACTS - 1].as_str()), ("fact 1", "fact 50"));
     assert_eq!(one.exchanges[0], exchange(51 - MOST_EXCHANGES));
     assert_eq!(one.voices[MOST_VOICES - 1], [50.0]);
-    // Who comes with more than that loses the oldest of it, too.
+    // A new person with more data than that loses the oldest of it, too.
     let facts: Vec<String> = (0..MOST_FACTS + 2).map(|number| number.to_string()).collect();
     store.add_person(&Person { facts, ..person("c", "c") }).await.unwrap();
     assert_eq!(store.people().await.unwrap()[2].facts[0], "2");
 }
 
-async fn memories_are_forgotten_and_voices_stay(place: Arc<Place>) {
+async fn memories_are_deleted_and_voices_stay(place: Arc<Place>) {
     let store = open(&place);
     for name in ["a", "b"] {
         store.add_person(&person(name, name)).await.unwrap();
     }
     assert!(store.forget_memories(&id("a")).await.unwrap());
-    assert!(store.forget_memories(&id("a")).await.unwrap(), "they are still known");
+    assert!(store.forget_memories(&id("a")).await.unwrap(), "they are still enrolled");
     let forgotten = Person { facts: Vec::new(), exchanges: Vec::new(), ..person("a", "a") };
     assert_eq!(store.people().await.unwrap(), [forgotten, person("b", "b")]);
 }
 
-async fn instances_that_act_at_once_agree(place: Arc<Place>) {
+async fn concurrent_instances_agree(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
@@ -159,7 +159,7 @@ async fn instances_that_act_at_once_agree(place: Arc<Place>) {
     assert_eq!(stores[1].people().await.unwrap().len(), MOST_PEOPLE);
 }
 
-async fn a_person_who_is_deleted_meanwhile_is_remembered_by_nobody(place: Arc<Place>) {
+async fn concurrent_memories_of_a_deleted_person_are_not_stored(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }
@@ -183,18 +183,18 @@ async fn a_person_who_is_deleted_meanwhile_is_remembered_by_nobody(place: Arc<Pl
     assert_eq!((left, report.faults), ([0; 3], vec![]));
 }
 
-/// Bytes as characters, which are found faster.
+/// Bytes as characters, which are searched faster.
 pub(super) fn latin(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// The content of all files of a store.
+/// Returns the content of all files of a store.
 pub(super) fn content(folder: &Path) -> String {
     let files = std::fs::read_dir(folder).unwrap();
     files.map(|file| latin(&std::fs::read(file.unwrap().path()).unwrap())).collect()
 }
 
-/// A name, facts, words and a voice that are found nowhere else.
+/// Returns a person with a unique name, facts, words and voice, and the bytes to search for.
 fn traces(number: u8) -> (Person, Vec<Vec<u8>>) {
     let voice: Vec<f32> = (1..=192_u8).map(|n| f32::from(n) / f32::from(number + 3)).collect();
     let words = |what: &str| format!("{what} of Rumpelstiltskin, who is number {number}.");
@@ -212,7 +212,7 @@ fn traces(number: u8) -> (Person, Vec<Vec<u8>>) {
     (person, words.into_iter().chain([voice]).collect())
 }
 
-/// Every second one of many is deleted, so that pages are split, merged and used again.
+/// Every second one of many is deleted, so that pages are split, merged and reused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_a_deleted_person_stays_in_the_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -226,7 +226,7 @@ async fn nothing_of_a_deleted_person_stays_in_the_files() {
         let found = |bytes: &&Vec<u8>| content.contains(&latin(bytes));
         people.iter().map(|(_, traces)| traces.iter().filter(found).count()).collect()
     };
-    assert_eq!(all(), [6; 40], "the search finds what is there");
+    assert_eq!(all(), [6; 40], "the search finds existing data");
     for (number, (person, _)) in people.iter().enumerate() {
         let id = &person.id;
         for more in 0..4 {
@@ -240,7 +240,7 @@ async fn nothing_of_a_deleted_person_stays_in_the_files() {
         }
     }
     assert!(store.delete_person(&people[2].0.id).await.unwrap());
-    // Of the others, the oldest facts were dropped.
+    // Of the others, the oldest facts were deleted.
     let wanted = |number: usize| match number {
         2 => 0,
         _ => [0, 2, 4, 5][number % 4],
@@ -249,7 +249,7 @@ async fn nothing_of_a_deleted_person_stays_in_the_files() {
     assert_eq!(all(), wanted);
     assert_eq!(store.people().await.unwrap().len(), 29);
     store.shut().await;
-    assert_eq!(all(), wanted, "and after the last connection is closed");
+    assert_eq!(all(), wanted, "after the last connection is closed");
 }
 
 proptest::proptest! {
@@ -258,7 +258,7 @@ proptest::proptest! {
     })]
 
     #[test]
-    fn whatever_is_known_comes_back(
+    fn any_person_is_read_back_unchanged(
         name in "\\PC{1,40}",
         facts in proptest::collection::vec(".{0,40}", 0..4),
         numbers in proptest::collection::vec(proptest::num::f32::ANY, 0..9),

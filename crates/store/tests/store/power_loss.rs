@@ -1,6 +1,6 @@
-//! What a machine that loses power keeps of a file: every system call of a process that keeps turns
-//! is recorded, and none is acknowledged before all that was written for it has been synced to the
-//! disk. Not for processes that die, whose writes the machine keeps.
+//! Durability of a file on power loss: the system calls of a process that stores turns are
+//! recorded, and no turn is acknowledged before all its writes have been synced to the disk. Not
+//! for processes that are killed, whose writes survive in the machine.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -16,16 +16,16 @@ use tokio::process::Command;
 
 use super::killed::{NAME, STORE};
 
-/// Turns that are recorded: enough for the log of changes to be copied into the file, too.
+/// Turns that are recorded: enough that the write-ahead log is also copied into the file.
 const TURNS: usize = 150;
-/// Turns beyond these, of which strace may not have written all when it is killed.
+/// Further turns, of which strace may not have written all calls when it is killed.
 const MORE: usize = 10;
 
-/// What is written and not yet synced, as the calls are told line after line.
+/// Files with writes that are not yet synced, updated from the recorded calls line by line.
 #[derive(Default)]
 struct Disk {
     unsynced: HashSet<String>,
-    /// Files that a thread is syncing.
+    /// Files that a thread is syncing, by thread.
     syncing: HashMap<String, String>,
     written: HashSet<String>,
     acknowledged: usize,
@@ -39,7 +39,7 @@ impl Disk {
         let call = call.trim_start();
         if call.contains("\"kept ") {
             self.acknowledged += 1;
-            assert!(self.unsynced.is_empty(), "kept, and not synced: {:?}", self.unsynced);
+            assert!(self.unsynced.is_empty(), "acknowledged, and not synced: {:?}", self.unsynced);
         }
         if let Some(rest) = call.strip_prefix("<... ") {
             let syncs = rest.starts_with("fsync") || rest.starts_with("fdatasync");
@@ -51,7 +51,7 @@ impl Disk {
         let name = call.split('(').next().unwrap_or_default();
         let file = path(call);
         let Some(file) = file.filter(|file| file.contains("hearken.db")) else { return };
-        // The index beside the file is made anew from the log.
+        // The index beside the file is rebuilt from the log.
         if file.ends_with("-shm") {
             return;
         }
@@ -77,15 +77,16 @@ impl Disk {
     }
 }
 
-/// The path behind the first descriptor of a call.
+/// Returns the path of the first descriptor of a call.
 fn path(call: &str) -> Option<&str> {
     let (_, rest) = call.split_once('<')?;
     rest.split_once('>').map(|(path, _)| path)
 }
 
-/// Keeps turns in a process of its own while its calls are recorded. False where they cannot be.
+/// Stores turns in a separate process while its calls are recorded. Returns false if they cannot be
+/// recorded.
 async fn recorded(url: &str, calls: &Path) -> bool {
-    let test = "killed::keeps_turns_until_it_is_killed";
+    let test = "killed::stores_turns_until_it_is_killed";
     let started = Command::new("strace")
         .args(["-f", "-y", "-s", "16", "-e", "trace=write,pwrite64,fsync,fdatasync", "-o"])
         .arg(calls)
@@ -108,7 +109,7 @@ async fn recorded(url: &str, calls: &Path) -> bool {
             None => return false,
         }
     }
-    // With strace, what it runs ends, too.
+    // When strace ends, the process that it runs also ends.
     child.kill().await.unwrap();
     true
 }
@@ -129,7 +130,7 @@ async fn a_turn_in_a_file_is_synced_before_it_is_acknowledged() {
     }
     let mut disk = Disk::default();
     let recorded = std::fs::read_to_string(&calls).unwrap();
-    // strace was killed: a last line without its end is of a call that had not returned.
+    // strace was killed: an incomplete last line is a call that had not returned.
     let (whole, _) = recorded.rsplit_once('\n').unwrap();
     whole.lines().for_each(|line| disk.read(line));
     eprintln!("{} turns, {} syncs of {:?}", disk.acknowledged, disk.syncs, disk.written);

@@ -1,5 +1,5 @@
-//! What every store promises of requests that their clients named: answered once, known until a
-//! snapshot before them is gone back to. Not for messages.
+//! Contract of all stores for requests with keys: answered once, known until a snapshot from before
+//! them is restored. Not for messages.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::{on_every_store, open};
 
 on_every_store!(
     a_request_is_answered_once,
-    a_request_that_has_begun_is_known_before_its_answer,
-    requests_go_back_with_their_dialogue,
+    a_started_request_is_known_before_its_answer,
+    requests_are_restored_with_their_dialogue,
     the_last_fence_is_that_of_any_session,
     the_last_requests_of_a_session_are_known,
 );
 
-/// A turn of a request of this name.
+/// Builds a turn of a request with this key.
 fn named(session: &str, after: i64, name: &str, answer: &str) -> KeptTurn {
     let key = Some(key(name));
     let answer = answer.into();
@@ -42,12 +42,12 @@ async fn a_request_is_answered_once(place: Arc<Place>) {
     assert_eq!(known(&store, "a", "k").await, None);
     assert_eq!(store.keep_turn(&named("a", 0, "k", "one")).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(store.keep_turn(&named("a", 2, "k", "two")).await.unwrap(), StoreOutcome::Overtaken);
-    assert_eq!(said(&store, "a").await.len(), 2, "nothing of the second is kept");
+    assert_eq!(said(&store, "a").await.len(), 2, "nothing of the second is stored");
     let first = KnownRequest { hash: "h".into(), answer: Some("one".into()) };
     assert_eq!(known(&store, "a", "k").await, Some(first));
     assert_eq!(store.keep_turn(&named("a", 2, "K\0", "three")).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(answer(&store, "a", "K\0").await, Some("three".into()));
-    assert_eq!(known(&store, "b", "k").await, None, "names are a session's own");
+    assert_eq!(known(&store, "b", "k").await, None, "keys belong to a session");
     assert_eq!(store.keep_turn(&named("b", 0, "k", "four")).await.unwrap(), StoreOutcome::Kept);
 }
 
@@ -62,7 +62,7 @@ async fn the_last_fence_is_that_of_any_session(place: Arc<Place>) {
     assert_eq!(store.last_fence().await.unwrap(), 9);
 }
 
-async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) {
+async fn a_started_request_is_known_before_its_answer(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     let begin =
@@ -79,15 +79,15 @@ async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) 
     assert_eq!(store.keep_turn(&asks_other).await.unwrap(), StoreOutcome::Overtaken);
     assert_eq!(store.keep_turn(&under(5, "k")).await.unwrap(), StoreOutcome::Kept);
     assert_eq!(answer(&store, "a", "k").await, Some("one".into()));
-    assert_eq!(begin(&key("k"), 6).await, StoreOutcome::Overtaken, "it is answered");
+    assert_eq!(begin(&key("k"), 6).await, StoreOutcome::Overtaken, "it is already answered");
 
     assert_eq!(begin(&key("failed"), 7).await, StoreOutcome::Kept);
     store.forget_request(&id("a"), "failed", 6).await.unwrap();
-    assert!(known(&store, "a", "failed").await.is_some(), "it is of another lock");
+    assert!(known(&store, "a", "failed").await.is_some(), "it belongs to another lock");
     store.forget_request(&id("a"), "failed", 7).await.unwrap();
     assert_eq!(known(&store, "a", "failed").await, None);
     store.forget_request(&id("a"), "k", 5).await.unwrap();
-    assert_eq!(answer(&store, "a", "k").await, Some("one".into()), "an answer stays");
+    assert_eq!(answer(&store, "a", "k").await, Some("one".into()), "an answer is not removed");
 
     store
         .set_status(&id("a"), &[ChatStatus::Active], ChatStatus::Archived, at(9), None)
@@ -98,7 +98,7 @@ async fn a_request_that_has_begun_is_known_before_its_answer(place: Arc<Place>) 
     assert_eq!(nowhere, StoreOutcome::Closed);
 }
 
-async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
+async fn requests_are_restored_with_their_dialogue(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     let snapshot = async |name: &str| {
@@ -122,11 +122,11 @@ async fn requests_go_back_with_their_dialogue(place: Arc<Place>) {
     snapshot("second").await;
     back("first").await;
     assert_eq!(answer(&store, "a", "early").await, Some("1".into()));
-    assert_eq!(known(&store, "a", "late").await, None, "its turn is gone");
+    assert_eq!(known(&store, "a", "late").await, None, "its turn was removed");
     assert_eq!(known(&store, "a", "begun").await, None);
     assert_eq!(store.keep_turn(&named("a", 2, "late", "3")).await.unwrap(), StoreOutcome::Kept);
     back("second").await;
-    assert_eq!(answer(&store, "a", "late").await, Some("2".into()), "as its turn is there again");
+    assert_eq!(answer(&store, "a", "late").await, Some("2".into()), "its turn was restored");
     assert!(known(&store, "a", "begun").await.is_some());
 }
 

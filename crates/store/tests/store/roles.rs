@@ -1,4 +1,4 @@
-//! What every store promises of roles, their versions, and who has which.
+//! Contract of all stores for roles, their versions, and their assignment to devices and people.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use super::people::{self, open_again};
 use super::{on_every_store, open};
 
 on_every_store!(
-    roles_are_added_changed_and_gone_back_to,
-    only_so_many_roles_and_versions_are_kept,
-    a_deleted_role_is_nobodys,
-    instances_that_change_a_role_at_once_count_on,
+    roles_are_added_changed_and_restored,
+    roles_and_versions_are_limited,
+    a_deleted_role_is_removed_from_devices_and_people,
+    concurrent_changes_of_a_role_have_consecutive_versions,
 );
 
 pub(super) fn role(role_id: &str, name: &str) -> Role {
@@ -43,7 +43,7 @@ async fn add(store: &SqlStore, role: &Role) -> RoleOutcome {
     store.add_role(role).await.unwrap()
 }
 
-async fn roles_are_added_changed_and_gone_back_to(place: Arc<Place>) {
+async fn roles_are_added_changed_and_restored(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.roles().await.unwrap(), []);
     let b = role("1", "b");
@@ -77,7 +77,7 @@ async fn roles_are_added_changed_and_gone_back_to(place: Arc<Place>) {
     assert_eq!(store.roles().await.unwrap(), [a, third]);
 }
 
-async fn only_so_many_roles_and_versions_are_kept(place: Arc<Place>) {
+async fn roles_and_versions_are_limited(place: Arc<Place>) {
     let store = open(&place);
     for number in 0..MAX_ROLES {
         let role = role(&number.to_string(), &format!("role {number}"));
@@ -95,7 +95,7 @@ async fn only_so_many_roles_and_versions_are_kept(place: Arc<Place>) {
     assert_eq!(store.role_versions("8").await.unwrap().len(), 1);
 }
 
-async fn a_deleted_role_is_nobodys(place: Arc<Place>) {
+async fn a_deleted_role_is_removed_from_devices_and_people(place: Arc<Place>) {
     let store = open(&place);
     for role in [role("1", "a"), role("2", "b")] {
         add(&store, &role).await;
@@ -133,7 +133,7 @@ async fn a_deleted_role_is_nobodys(place: Arc<Place>) {
     );
 }
 
-async fn instances_that_change_a_role_at_once_count_on(place: Arc<Place>) {
+async fn concurrent_changes_of_a_role_have_consecutive_versions(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What every store promises of text clients' sessions.
+//! Contract of all stores for text clients' sessions.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,13 +13,13 @@ use super::backup::restore;
 use super::devices::backup_of;
 use super::{on_every_store, open};
 
-on_every_store!(text_clients_sessions_are_kept_and_forgotten, only_so_many_sessions_are_kept);
+on_every_store!(sessions_of_text_clients_are_stored_and_deleted, sessions_are_limited);
 
 fn used(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_790_000_000 + seconds)
 }
 
-async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
+async fn sessions_of_text_clients_are_stored_and_deleted(place: Arc<Place>) {
     let store = open(&place);
     let session = |name: &str, state: &str, seconds| KeptSession {
         id: SessionId::new(name),
@@ -43,18 +43,18 @@ async fn text_clients_sessions_are_kept_and_forgotten(place: Arc<Place>) {
     assert_eq!(keep(session("b", "[]", 1), Some(2)).await, StoreOutcome::Kept);
     assert!(store.touch(&SessionId::new("b"), used(2)).await.unwrap());
     assert_eq!(load("b").await, Some(session("b", "[]", 2)));
-    assert_eq!(keep(session("c", "{}", 2), Some(1)).await, StoreOutcome::Closed, "forgotten");
+    assert_eq!(keep(session("c", "{}", 2), Some(1)).await, StoreOutcome::Closed, "deleted");
     assert!(!store.touch(&SessionId::new("c"), used(2)).await.unwrap());
     assert_eq!(load("c").await, None);
     assert_eq!(store.forget_unused(used(2)).await.unwrap(), 0);
     assert_eq!(store.forget_unused(used(3)).await.unwrap(), 1);
     assert_eq!(load("b").await, None);
     store.forget(&SessionId::new("a")).await.unwrap();
-    store.forget(&SessionId::new("a")).await.expect("there is nothing to forget");
+    store.forget(&SessionId::new("a")).await.expect("there is nothing to delete");
     assert_eq!(load("a").await, None);
 }
 
-async fn only_so_many_sessions_are_kept(place: Arc<Place>) {
+async fn sessions_are_limited(place: Arc<Place>) {
     let store = open(&place);
     let row = |n: u32| json!({"session_id": format!("s{n}"), "state": "{}", "last_used_ms": n});
     let rows = (0..MAX_TEXT_SESSIONS + 3).map(row);

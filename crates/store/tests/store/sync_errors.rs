@@ -1,6 +1,6 @@
 //! A disk whose syncs fail at times (strace answers them with EIO): a turn whose sync failed is not
-//! acknowledged, the store goes on, and all that was acknowledged is there. Not for a full disk, nor
-//! for what a machine without power keeps.
+//! acknowledged, the store continues, and all acknowledged data is present. Not for a full disk,
+//! nor for power loss.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -17,21 +17,21 @@ use tokio::process::Command;
 
 use super::killed::{MESSAGES, NAME, STORE, said, whole};
 
-/// Turns that are to be stored, and at least so many that are to fail.
+/// Number of turns to store, and minimum number of failures.
 const TURNS: usize = 100;
 const FAILURES: usize = 5;
-/// Which syncs of a thread fail: the twentieth, and each seventh from there on.
+/// Syncs of a thread that fail: the twentieth, and each seventh from there on.
 const FAILING: &str = "inject=fsync,fdatasync:error=EIO:when=20+7";
 
-fn tell(what: &str) {
-    // In one piece, of which a pipe takes all or nothing.
+fn report(what: &str) {
+    // One write, which a pipe accepts completely or not at all.
     std::io::stderr().write_all(format!("{what}\n").as_bytes()).unwrap();
 }
 
-/// The process whose syncs fail; without the address of a store there is nothing to do.
+/// The process whose syncs fail. Without the address of a store it does nothing.
 #[tokio::test]
 #[ignore = "the other test runs it in a process of its own"]
-async fn keeps_turns_where_it_can() {
+async fn stores_turns_despite_errors() {
     let Some(url) = variable(STORE) else { return };
     let store = SqlStore::at(&url).unwrap();
     let mut after = 0;
@@ -44,13 +44,13 @@ async fn keeps_turns_where_it_can() {
             Ok(StoreOutcome::Kept) => {
                 after += MESSAGES;
                 kept += 1;
-                tell(&format!("kept {after}"));
+                report(&format!("kept {after}"));
             }
-            Ok(other) => tell(&format!("not kept: {other:?}")),
+            Ok(other) => report(&format!("not kept: {other:?}")),
             Err(error) => {
                 failed += 1;
-                tell(&format!("failed: {error}"));
-                // As a request would: what is there, there it goes on.
+                report(&format!("failed: {error}"));
+                // As a request would: continues from the stored messages.
                 if let Ok(Some(session)) = store.session(&SessionId::new(NAME)).await {
                     after = session.message_count;
                 }
@@ -68,7 +68,7 @@ async fn a_turn_whose_sync_fails_is_not_acknowledged_and_the_next_one_is() {
     let started = Command::new("strace")
         .args(["-f", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", FAILING])
         .arg(std::env::current_exe().unwrap())
-        .args(["sync_errors::keeps_turns_where_it_can", "--exact", "--ignored", "--nocapture"])
+        .args(["sync_errors::stores_turns_despite_errors", "--exact", "--ignored", "--nocapture"])
         .env(STORE, &place.url)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -98,10 +98,10 @@ async fn a_turn_whose_sync_fails_is_not_acknowledged_and_the_next_one_is() {
         eprintln!("skipped: strace may not record here");
         return;
     }
-    assert!(kept >= TURNS && failed >= FAILURES, "{kept} kept, {failed} failed");
+    assert!(kept >= TURNS && failed >= FAILURES, "{kept} stored, {failed} failed");
     let store = SqlStore::at(&place.url).unwrap();
     let now = whole(&store, 0).await;
-    eprintln!("{kept} turns kept, {failed} failed, {now} messages there");
-    assert!(now == told || now == told + MESSAGES, "told {told}, kept {now}");
+    eprintln!("{kept} turns stored, {failed} failed, {now} messages in total");
+    assert!(now == told || now == told + MESSAGES, "reported {told}, stored {now}");
     store.close().await;
 }

@@ -1,5 +1,5 @@
-//! PostgreSQL over TLS: a server whose handshake fails in each way is refused in time, with its
-//! reason and without the password, and a good one is used afterwards. Not for what is stored.
+//! PostgreSQL over TLS: a server whose handshake fails is refused in time for each cause, with its
+//! reason and without the password, and a good server is used afterwards. Not for stored data.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use hearken_store::SqlStore;
 use hearken_test_support::fault_proxy::{Fault, FaultProxy, SecurePostgres, Tls, authority_pem};
 use hearken_test_support::places::{Place, on};
 
-/// Longest time of a call that fails: the wait for a connection, and what a busy machine takes.
+/// Maximum time of a failing call: the wait for a connection, and a margin for a busy machine.
 const WITHIN: Duration = Duration::from_secs(4);
 
-/// What the error of each failure says.
+/// Returns part of the error of each failure.
 fn said(how: Tls) -> &'static str {
     match how {
         Tls::Untrusted => "UnknownIssuer",
@@ -52,7 +52,7 @@ async fn postgres_over_tls_fails_in_six_ways(place: Arc<Place>) {
         store.check_usable().await.expect("a good server is used");
         store.shut().await;
     }
-    // A server without TLS is not spoken to in the clear.
+    // A server without TLS gets no plain-text connection.
     let plain = place.url.replacen('@', ":hidden-word@", 1) + "?sslmode=verify-full";
     let error = SqlStore::at(&plain).unwrap().check_usable().await.unwrap_err();
     let why = std::error::Error::source(&error).expect("it has a reason").to_string();

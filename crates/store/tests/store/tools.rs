@@ -1,4 +1,4 @@
-//! What every store promises of tool servers, and of what was chosen for devices.
+//! Contract of all stores for tool servers, and for the tool settings of devices.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use hearken_test_support::places::Place;
 use super::{on_every_store, open};
 
 on_every_store!(
-    tool_servers_are_kept_replaced_and_forgotten,
-    devices_for_which_somebody_chose_are_found,
-    pins_of_tools_are_added_once_replaced_and_forgotten,
+    tool_servers_are_stored_replaced_and_deleted,
+    devices_with_overrides_are_listed,
+    pins_of_tools_are_added_once_replaced_and_deleted,
     tokens_of_tool_clients_are_listed_and_revoked_for_good,
-    only_so_many_tokens_of_tool_clients_are_kept,
+    tokens_of_tool_clients_are_limited,
 );
 
 fn server(name: &str, settings: Option<&str>, enabled: bool) -> KeptServer {
     KeptServer { name: name.into(), settings: settings.map(Secret::new), enabled }
 }
 
-async fn tool_servers_are_kept_replaced_and_forgotten(place: Arc<Place>) {
+async fn tool_servers_are_stored_replaced_and_deleted(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.tool_servers().await.unwrap(), []);
     for kept in [server("b", Some("{}"), true), server("a", None, false), server("b", None, false)]
@@ -39,7 +39,7 @@ async fn tool_servers_are_kept_replaced_and_forgotten(place: Arc<Place>) {
     assert_eq!(store.tool_servers().await.unwrap().len(), 1);
 }
 
-async fn devices_for_which_somebody_chose_are_found(place: Arc<Place>) {
+async fn devices_with_overrides_are_listed(place: Arc<Place>) {
     let store = open(&place);
     for device in ["a", "b", "c"] {
         let report = DeviceReport {
@@ -80,7 +80,7 @@ fn pin(agent: &str, source: &str, tool: &str, hash: &str) -> KeptPin {
     KeptPin { agent, source, tool, hash }
 }
 
-async fn pins_of_tools_are_added_once_replaced_and_forgotten(place: Arc<Place>) {
+async fn pins_of_tools_are_added_once_replaced_and_deleted(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.tool_pins().await.unwrap(), []);
     let first = [pin("", "s", "名", "1"), pin("a", "s", "t", "1")];
@@ -115,13 +115,13 @@ async fn tokens_of_tool_clients_are_listed_and_revoked_for_good(place: Arc<Place
     for token in [&older, &newer] {
         assert!(store.add_tool_token(token).await.unwrap());
     }
-    assert!(store.add_tool_token(&older).await.is_err(), "a serial is that of one token");
+    assert!(store.add_tool_token(&older).await.is_err(), "a serial is unique");
     assert_eq!(store.tool_tokens().await.unwrap(), [newer.clone(), older.clone()]);
     assert!(store.revoked_tool_tokens().await.unwrap().is_empty());
     for now in [7, 8] {
         assert!(store.revoke_tool_token("b", at(now)).await.unwrap());
     }
-    assert!(store.revoke_tool_token("c", at(9)).await.unwrap(), "one of a command");
+    assert!(store.revoke_tool_token("c", at(9)).await.unwrap(), "one that a command created");
     let revoked = ToolToken { revoked: Some(at(7)), ..older };
     let unknown = ToolToken {
         serial: "c".into(),
@@ -137,14 +137,14 @@ async fn tokens_of_tool_clients_are_listed_and_revoked_for_good(place: Arc<Place
     assert_eq!(serials, ["b", "c"]);
 }
 
-async fn only_so_many_tokens_of_tool_clients_are_kept(place: Arc<Place>) {
+async fn tokens_of_tool_clients_are_limited(place: Arc<Place>) {
     let store = open(&place);
     for n in 0..MAX_TOOL_TOKENS {
         assert!(store.add_tool_token(&token(&n.to_string(), 1)).await.unwrap());
     }
     assert!(!store.add_tool_token(&token("more", 1)).await.unwrap());
     assert!(!store.revoke_tool_token("more", at(2)).await.unwrap());
-    assert!(store.revoke_tool_token("0", at(2)).await.unwrap(), "those that are kept");
+    assert!(store.revoke_tool_token("0", at(2)).await.unwrap(), "those that are stored");
     assert_eq!(store.tool_tokens().await.unwrap().len(), MAX_TOOL_TOKENS as usize);
     assert_eq!(store.revoked_tool_tokens().await.unwrap(), ["0"]);
 }

@@ -1,4 +1,4 @@
-//! What every store promises of what was used on each day.
+//! Contract of all stores for the usage of each day.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::people::open_again;
 use super::{on_every_store, open};
 
 on_every_store!(
-    what_is_added_is_in_the_sums_of_its_day_device_role_and_kind,
-    what_instances_add_at_once_is_all_there,
+    additions_count_for_their_day_device_role_and_kind,
+    concurrent_additions_of_instances_are_all_counted,
     a_forgotten_device_stays_in_the_sums_without_its_id,
     a_turn_that_ends_after_its_device_was_deleted_does_not_bring_back_its_id,
 );
 
-/// Before all turns.
+/// Earlier than all turns.
 const LONG_AGO: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn day(day: i8) -> Date {
@@ -63,7 +63,7 @@ fn told(sums: &[(&str, u64)]) -> Vec<(String, u64)> {
     sums.iter().map(|(name, turns)| ((*name).to_owned(), *turns)).collect()
 }
 
-async fn what_is_added_is_in_the_sums_of_its_day_device_role_and_kind(place: Arc<Place>) {
+async fn additions_count_for_their_day_device_role_and_kind(place: Arc<Place>) {
     let store = open(&place);
     store.add_usage(&[], LONG_AGO).await.unwrap();
     assert_eq!(sums(&store, UsageGroup::Day, 1).await, []);
@@ -99,7 +99,7 @@ async fn what_is_added_is_in_the_sums_of_its_day_device_role_and_kind(place: Arc
     assert_eq!(sums(&store, UsageGroup::Day, 1).await, told(&[("2026-11-02", 6)]));
 }
 
-async fn what_instances_add_at_once_is_all_there(place: Arc<Place>) {
+async fn concurrent_additions_of_instances_are_all_counted(place: Arc<Place>) {
     if !place.is_shared() {
         return;
     }

@@ -1,5 +1,5 @@
-//! What answers instead of the service: HTTP that does not fit, sockets that say something else. Not
-//! for bytes of the service itself, nor for TLS.
+//! Responses in place of the service: unsuitable HTTP, and sockets with other messages. Not for
+//! bytes of the service itself, nor for TLS.
 
 use std::sync::Arc;
 
@@ -9,33 +9,33 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::vendors::{Request, read_request};
 
-/// Answer to each request.
+/// Response to each request.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// These bytes, whatever was asked; then the connection ends.
+    /// These bytes, whatever the request; then the connection closes.
     Http(Arc<[u8]>),
-    /// The handshake of a WebSocket is accepted; then come these bytes, and the socket stays open.
+    /// Accepts the WebSocket handshake, sends these bytes, and leaves the socket open.
     Socket(Arc<[u8]>),
-    /// These bytes, before anything was asked; then the connection stays open.
+    /// Sends these bytes before any request, and leaves the connection open.
     Bytes(Arc<[u8]>),
-    /// Every request is sent to the same address again.
+    /// Redirects every request to the same URL.
     RedirectLoop,
-    /// Success that begins with this head, and a body of zeros without end.
+    /// A successful response with this head and an endless body of zeros.
     Endless(&'static str),
 }
 
-/// An answer with this status, these headers (each ends with CRLF), and a body of JSON.
+/// A response with this status, these headers (each ends with CRLF), and a JSON body.
 pub fn status(status: u16, headers: &str) -> Answer {
     let body = br#"{"error":{"message":"scripted"}}"#;
     Answer::Http(crate::scripted_server::answer(status, headers, body).into())
 }
 
-/// The status 429 that asks for this wait.
+/// Status 429 with this `Retry-After` value.
 pub fn retry_after(wait: &str) -> Answer {
     status(429, &format!("content-type: application/json\r\nretry-after: {wait}\r\n"))
 }
 
-/// Answers what the client asks.
+/// Answers the client.
 pub(super) async fn give(client: &mut TcpStream, answer: &Answer) {
     if let Answer::Bytes(bytes) = answer {
         client.write_all(bytes).await.ok();
@@ -71,7 +71,7 @@ pub(super) async fn give(client: &mut TcpStream, answer: &Answer) {
     }
 }
 
-/// The value of a header, and nothing where there is none.
+/// The value of a header; empty if it is missing.
 fn header<'a>(request: &'a Request, name: &str) -> &'a str {
     let mut fields = request.head.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value.trim())

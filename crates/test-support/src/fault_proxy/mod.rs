@@ -1,6 +1,6 @@
-//! Proxy between the server and a service, which hurts connections in one way at a time: slow,
-//! silent, cut, changed, or answered by somebody else. Works below HTTP and WebSocket, so that the
-//! service behind it is the usual one. Not for what the server should do then.
+//! A proxy between the server and a service that injects one fault at a time: slow, silent, cut,
+//! changed or replaced responses. Works below HTTP and WebSocket, so that the service itself is the
+//! usual stub. Not for the expected reaction of the server.
 //!
 //! ```text
 //! let proxy = FaultProxy::before(&stub.url()).await;
@@ -30,58 +30,57 @@ use crate::eventually;
 pub use answers::{Answer, retry_after, status};
 pub use tls::{SecurePostgres, Tls, authority_pem};
 
-/// What happens to connections.
+/// Fault of connections.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Nothing: all bytes are passed on.
+    /// No fault: all bytes are forwarded.
     None,
-    /// They are taken and reset before anything is read.
+    /// Connections are accepted and reset before anything is read.
     Reset,
-    /// Nobody listens, as if the process of the service had ended.
+    /// There is no listener, as if the service process had ended.
     Gone,
-    /// They are taken, and nothing is passed on or answered.
+    /// Connections are accepted, but nothing is forwarded or answered.
     HalfOpen,
-    /// On those that are open nothing is passed on any more, as if a cable had been pulled; new ones
-    /// are as usual.
+    /// Open connections go silent, as if a cable had been pulled; new ones work.
     Frozen,
-    /// Each piece of an answer comes this much later.
+    /// Each piece of a response is delayed by this time.
     Latency(Duration),
-    /// Each piece of an answer comes later by another time, up to this one.
+    /// Each piece of a response is delayed by a random time up to this one.
     Jitter(Duration),
-    /// Answers come at this many bytes a second.
+    /// Responses are limited to this many bytes a second.
     Bandwidth(u32),
-    /// Answers come byte by byte, with this time between two.
+    /// Responses are sent byte by byte, at this interval.
     Drip(Duration),
-    /// An event after this many bytes of answers on a connection.
+    /// An event after this many response bytes on a connection.
     At(usize, Event),
-    /// This answers instead of the service.
+    /// This response replaces that of the service.
     Answers(Answer),
-    /// The service takes this many connections at once; further ones are reset.
+    /// At most this many connections are open; further ones are reset.
     ConnectionLimit(usize),
-    /// The handshake of TLS fails.
+    /// The TLS handshake fails.
     Tls(Tls),
 }
 
-/// What happens in the midst of an answer.
+/// An event during a response.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// The connection is reset.
     Reset,
-    /// The connection ends properly, too early.
+    /// The connection is closed properly, but too early.
     Truncate,
-    /// Nothing more comes, and the connection stays open.
+    /// Nothing more is sent, and the connection stays open.
     Stall,
-    /// Nothing comes for this long, then the rest.
+    /// Nothing is sent for this long, then the rest.
     Pause(Duration),
-    /// One byte is another one.
+    /// One byte is changed.
     Corrupt,
-    /// What comes next comes twice.
+    /// The next bytes are sent twice.
     Duplicate,
-    /// Zeros come without end.
+    /// Endless zeros are sent.
     Flood,
 }
 
-/// Proxy, running until dropped.
+/// A running proxy; stops when dropped.
 pub struct FaultProxy {
     url: Url,
     shared: Arc<Shared>,
@@ -90,16 +89,16 @@ pub struct FaultProxy {
 
 struct Shared {
     service: SocketAddr,
-    /// True if clients ask before a TLS handshake: those of PostgreSQL.
+    /// True if clients send a request before the TLS handshake, as those of PostgreSQL do.
     asks_for_tls: bool,
     fault: watch::Sender<Fault>,
     open: AtomicUsize,
     hit: AtomicUsize,
-    /// Held by the connections that began since the last [`FaultProxy::set_and_end`].
+    /// Held by the connections since the last [`FaultProxy::set_and_end`].
     era: Mutex<Arc<()>>,
 }
 
-/// Connection that is counted while it is open.
+/// Counts a connection while it is open.
 struct Open {
     shared: Arc<Shared>,
     _era: Arc<()>,
@@ -120,13 +119,13 @@ impl Drop for Open {
 }
 
 impl FaultProxy {
-    /// Starts one before the service at this URL.
+    /// Starts a proxy for the service at this URL.
     pub async fn before(service: &str) -> Self {
         let mut url = Url::parse(service).unwrap();
         let host = url.host_str().unwrap();
         let port = url.port().unwrap();
         let service = tokio::net::lookup_host((host, port)).await.unwrap().next().unwrap();
-        // Nobody else gets the port while the service is gone.
+        // Reserved, so that no other process gets the port while the service is gone.
         let address = SocketAddr::from(([127, 0, 0, 1], crate::free_port()));
         let listener = TcpListener::bind(address).await.unwrap();
         url.set_port(Some(address.port())).unwrap();
@@ -142,24 +141,23 @@ impl FaultProxy {
         Self { url, shared, task }
     }
 
-    /// Returns its address, in the form of the service's.
+    /// Its URL, in the form of the service's.
     pub fn url(&self) -> String {
         let url = self.url.as_str();
         if self.url.path() == "/" { url.trim_end_matches('/').to_owned() } else { url.to_owned() }
     }
 
-    /// Returns its port.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.url.port().unwrap()
     }
 
-    /// Hurts connections in this way from now on, and ends the open ones, or freezes them.
+    /// Injects this fault from now on, and ends the open connections, or freezes them.
     pub fn set(&self, fault: Fault) {
         self.shared.fault.send_replace(fault);
     }
 
-    /// The same; returns when the connections that were open have ended, and at once where they are
-    /// to be frozen.
+    /// The same; returns once the connections that were open have ended, or at once if they are frozen.
     pub async fn set_and_end(&self, fault: Fault) {
         if matches!(fault, Fault::Frozen) {
             return self.set(fault);
@@ -167,7 +165,7 @@ impl FaultProxy {
         let ending = std::mem::take(&mut *self.shared.era.lock().unwrap());
         self.set(fault);
         let ended = async || (Arc::strong_count(&ending) == 1).then_some(());
-        eventually("the end of the connections before", ended).await;
+        eventually("the end of former connections", ended).await;
     }
 
     /// Waits until no connection is open.
@@ -175,12 +173,12 @@ impl FaultProxy {
         eventually("the end of every connection", async || (self.open() == 0).then_some(())).await;
     }
 
-    /// Returns the number of connections that are open.
+    /// Number of open connections.
     pub fn open(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of connections that were hurt so far.
+    /// Number of affected connections so far.
     pub fn hit(&self) -> usize {
         self.shared.hit.load(Ordering::SeqCst)
     }
@@ -200,7 +198,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         let gone = matches!(*faults.borrow_and_update(), Fault::Gone);
         if gone || listener.is_none() {
-            // An address is free for a new listener only once the old one has closed.
+            // The address is free for a new listener only once the old one is closed.
             drop(listener.take());
             if !gone {
                 listener = Some(TcpListener::bind(address).await.unwrap());
@@ -223,7 +221,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Serves one connection until it ends, or the fault is another one.
+/// Serves one connection until it ends or the fault changes.
 async fn serve(client: TcpStream, shared: &Arc<Shared>) {
     let mut faults = shared.fault.subscribe();
     let fault = faults.borrow_and_update().clone();

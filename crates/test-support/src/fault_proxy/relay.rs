@@ -1,5 +1,5 @@
-//! Bytes from the client to the service and back, hurt on their way back. Not for connections that
-//! the service never sees.
+//! Forwards bytes between client and service, with faults on the way back. Not for connections that
+//! never reach the service.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::{Event, Fault, Shared, reset};
 
-/// Largest piece that is passed on at once, in bytes.
+/// Maximum size of a forwarded piece, in bytes.
 const PIECE_BYTES: usize = 4_096;
-/// Bytes that come twice.
+/// Number of duplicated bytes.
 const TWICE_BYTES: usize = 64;
 
-/// Passes everything on, until either side ends.
+/// Forwards everything until either side ends.
 pub(super) async fn relay(client: TcpStream, shared: &Shared, fault: &Fault) {
     let Ok(service) = TcpStream::connect(shared.service).await else { return };
     service.set_nodelay(true).ok();
@@ -24,7 +24,7 @@ pub(super) async fn relay(client: TcpStream, shared: &Shared, fault: &Fault) {
     let up = async {
         tokio::io::copy(&mut from_client, &mut to_service).await.ok();
         to_service.shutdown().await.ok();
-        // The client may have closed its side only.
+        // The client may have closed only its sending side.
         std::future::pending::<()>().await;
     };
     let down = Down { from_service, to_client, shared, passed: 0 };
@@ -57,7 +57,7 @@ impl Down<'_> {
         self.to_client.write_all(bytes).await.ok()
     }
 
-    /// Passes a piece on; `None` if nothing more is to be passed on.
+    /// Forwards a piece; `None` if nothing more is to be forwarded.
     async fn pass(&mut self, piece: &mut [u8], fault: &Fault) -> Option<()> {
         match *fault {
             Fault::Latency(time) => tokio::time::sleep(time).await,
@@ -87,7 +87,7 @@ impl Down<'_> {
         self.write(piece).await
     }
 
-    /// Lets an event happen before these bytes.
+    /// Triggers an event before these bytes.
     async fn event(&mut self, rest: &mut [u8], event: Event) -> Option<()> {
         match event {
             Event::Reset => {

@@ -1,35 +1,34 @@
-//! The faults that every adapter meets, and what may come of each. Not for how they are made, nor
-//! for how an adapter is run.
+//! The faults for every adapter, and the permitted outcomes of each. Not for how faults are
+//! injected, nor for how an adapter is run.
 
 use std::time::Duration;
 
 use super::{Answer, Event, Fault, retry_after, status};
 use crate::scripted_server::answer;
 
-/// What bytes a service speaks.
+/// Transport of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     /// Requests over HTTP.
     Http,
     /// A WebSocket.
     Socket,
-    /// Messages with an end mark, over plain bytes.
+    /// Messages with a terminator, over a byte stream.
     Lines,
-    /// A protocol of a database.
+    /// A database protocol.
     Bytes,
 }
 
-/// What comes of a fault.
+/// Outcome of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// The whole answer.
+    /// The complete answer.
     Answered,
-    /// As much of the answer as there was, and a word that it failed: a person hears an apology, a
-    /// program gets an error.
+    /// The part of the answer before the fault, and an error: users hear an apology, programs get an error.
     Failed,
-    /// Another answer than that of the service, or other sound.
+    /// Another answer or other sound than that of the service.
     Damaged,
-    /// Shown words, but no sound.
+    /// Text on the display, but no sound.
     Silence,
 }
 
@@ -39,20 +38,20 @@ pub struct Row {
     pub name: &'static str,
     /// The fault.
     pub fault: Fault,
-    /// What may come of it.
+    /// Permitted outcomes.
     pub expected: &'static [Expected],
 }
 
 const ANSWERED: &[Expected] = &[Expected::Answered];
 const FAILED: &[Expected] = &[Expected::Failed];
-/// Whatever comes of it, something is told.
+/// Any outcome that is reported.
 const ANY: &[Expected] = &[Expected::Answered, Expected::Failed, Expected::Damaged];
 
 fn row(name: &'static str, fault: Fault, expected: &'static [Expected]) -> Row {
     Row { name, fault, expected }
 }
 
-/// All faults of an adapter; an answer of its service has begun after `midst` bytes.
+/// All faults of an adapter; its service's answer has started after `midst` bytes.
 pub fn all(wire: Wire, midst: usize) -> Vec<Row> {
     let mut rows = of_connections();
     rows.extend(within_answers(midst));
@@ -65,7 +64,7 @@ pub fn all(wire: Wire, midst: usize) -> Vec<Row> {
     rows
 }
 
-/// What can happen to any connection.
+/// Faults of any connection.
 fn of_connections() -> Vec<Row> {
     let ms = Duration::from_millis;
     vec![
@@ -76,11 +75,11 @@ fn of_connections() -> Vec<Row> {
         row("jitter up to 60 ms", Fault::Jitter(ms(60)), ANSWERED),
         row("60 kB/s", Fault::Bandwidth(60_000), ANSWERED),
         row("drip, a byte a ms", Fault::Drip(ms(1)), ANY),
-        row("no connection is free", Fault::ConnectionLimit(0), FAILED),
+        row("no free connection", Fault::ConnectionLimit(0), FAILED),
     ]
 }
 
-/// What can happen in the midst of an answer.
+/// Faults during an answer.
 fn within_answers(midst: usize) -> Vec<Row> {
     let pause = Event::Pause(Duration::from_millis(300));
     vec![
@@ -93,12 +92,12 @@ fn within_answers(midst: usize) -> Vec<Row> {
         row("pause of 300 ms in the midst", Fault::At(midst, pause), ANSWERED),
         row("corrupt first bytes", Fault::At(3, Event::Corrupt), FAILED),
         row("corrupt byte in the midst", Fault::At(midst, Event::Corrupt), ANY),
-        row("bytes twice in the midst", Fault::At(midst, Event::Duplicate), ANY),
-        row("zeros without end in the midst", Fault::At(midst, Event::Flood), ANY),
+        row("duplicate bytes in the midst", Fault::At(midst, Event::Duplicate), ANY),
+        row("endless zeros in the midst", Fault::At(midst, Event::Flood), ANY),
     ]
 }
 
-/// Answers to requests and to the handshake of a socket that somebody else gives.
+/// Responses of another server to requests and to WebSocket handshakes.
 fn refusals() -> Vec<Row> {
     let date = "Fri, 31 Dec 1999 23:59:59 GMT";
     vec![
@@ -132,7 +131,7 @@ fn of_sockets() -> Vec<Row> {
     rows.extend([
         row("endless message", Fault::Answers(endless), FAILED),
         row("no UTF-8", Fault::Answers(socket(b"\x81\x02\xC3\x28")), FAILED),
-        row("a message of nothing", Fault::Answers(socket(b"\x81\x00")), FAILED),
+        row("an empty message", Fault::Answers(socket(b"\x81\x00")), FAILED),
     ]);
     rows
 }
@@ -143,7 +142,7 @@ fn of_lines() -> Vec<Row> {
         row("endless message", Fault::At(0, Event::Flood), FAILED),
         row("no UTF-8", bytes(b"\xC3\x28\n\n\n\xFF\n\n\n"), FAILED),
         row("a page", bytes(b"<!doctype html>\n<title>Sign in</title>\n\n\n"), FAILED),
-        row("messages of nothing", bytes(b"\n\n\n\n\n\n\n"), FAILED),
+        row("empty messages", bytes(b"\n\n\n\n\n\n\n"), FAILED),
         row("another protocol", bytes(b"{\"level\":\"info\"}\n\n\n[]\n\n\n7\n\n\n"), FAILED),
     ]
 }
@@ -153,8 +152,8 @@ fn of_bytes() -> Vec<Row> {
     vec![
         row("endless answer", Fault::At(0, Event::Flood), FAILED),
         row("another protocol", bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n"), FAILED),
-        row("nothing but zeros", bytes(&[0; 64]), FAILED),
-        row("nothing but ones", bytes(&[0xFF; 64]), FAILED),
+        row("only zeros", bytes(&[0; 64]), FAILED),
+        row("only ones", bytes(&[0xFF; 64]), FAILED),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! TLS that cannot be trusted, and TLS that can: certificates of an authority that exists in this
-//! process alone. Not for what is said once a handshake is done.
+//! Untrusted and trusted TLS: certificates of an authority that exists only in this process. Not
+//! for the data after a handshake.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -16,36 +16,36 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::answers::until_closed;
 
-/// Bytes of PostgreSQL's question if the server speaks TLS, and its answer that it does.
+/// Length of PostgreSQL's SSLRequest; the server accepts it with `S`.
 const QUESTION_BYTES: usize = 8;
 const YES: u8 = b'S';
-/// Longest time for which a client that was refused is listened to.
+/// Time for which a refused client is read from.
 const LISTENED_FOR: Duration = Duration::from_secs(1);
 
-/// How a handshake of TLS fails.
+/// How a TLS handshake fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
-    /// Nobody that the client trusts has signed the certificate.
+    /// The certificate is not signed by an authority that the client trusts.
     Untrusted,
-    /// The certificate is no longer valid.
+    /// The certificate has expired.
     Expired,
-    /// The certificate is somebody else's.
+    /// The certificate is for another name.
     OtherName,
-    /// Who answers does not speak TLS.
+    /// The server does not speak TLS.
     Plain,
-    /// The connection ends in the handshake.
+    /// The connection ends during the handshake.
     Cut,
-    /// No version is spoken by both.
+    /// The server supports no version of the client.
     Version,
 }
 
 impl Tls {
-    /// All of them.
+    /// All failures.
     pub const ALL: [Self; 6] =
         [Self::Untrusted, Self::Expired, Self::OtherName, Self::Plain, Self::Cut, Self::Version];
 }
 
-/// The authority, its certificate as PEM.
+/// The authority and its certificate as PEM.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -65,12 +65,12 @@ fn authority() -> &'static Authority {
     ONE.get_or_init(|| new_authority("an authority of tests"))
 }
 
-/// Returns the certificate of the authority, as PEM. A client that trusts it trusts [`SecurePostgres`].
+/// The certificate of the authority, as PEM. A client that trusts it trusts [`SecurePostgres`].
 pub fn authority_pem() -> &'static str {
     &authority().pem
 }
 
-/// Returns the settings of a server; without a fault those that the client trusts.
+/// The configuration of a server; without a fault, one that the client trusts.
 fn config(fault: Option<Tls>) -> ServerConfig {
     let name = if fault == Some(Tls::OtherName) { "other.test" } else { "127.0.0.1" };
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -79,7 +79,7 @@ fn config(fault: Option<Tls>) -> ServerConfig {
     }
     let key = KeyPair::generate().unwrap();
     let certificate = if fault == Some(Tls::Untrusted) {
-        params.signed_by(&key, &new_authority("nobody knows it").issuer).unwrap()
+        params.signed_by(&key, &new_authority("an unknown authority").issuer).unwrap()
     } else {
         params.signed_by(&key, &authority().issuer).unwrap()
     };
@@ -93,13 +93,14 @@ fn config(fault: Option<Tls>) -> ServerConfig {
         .unwrap()
 }
 
-/// Answers a client of PostgreSQL that the server speaks TLS.
+/// Answers the SSLRequest of a PostgreSQL client positively.
 async fn agree(client: &mut TcpStream) -> std::io::Result<()> {
     client.read_exact(&mut [0; QUESTION_BYTES]).await?;
     client.write_all(&[YES]).await
 }
 
-/// Lets the handshake fail; `asks` is true where the client asks for TLS first, as PostgreSQL's do.
+/// Makes the handshake fail; `asks` is true if the client sends an SSLRequest first, as those of
+/// PostgreSQL do.
 pub(super) async fn fail_handshake(mut client: TcpStream, how: Tls, asks: bool) {
     if asks && how != Tls::Plain && agree(&mut client).await.is_err() {
         return;

@@ -1,5 +1,5 @@
-//! A stub of Anthropic's Messages API, in the shapes of its documentation. Not for what a request
-//! should hold: tests look at what it saw.
+//! A stub of Anthropic's Messages API, in the formats of its documentation. Requests are not
+//! checked: tests inspect the recorded ones.
 
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -8,13 +8,13 @@ use super::openai::begin;
 use super::sockets::{respond, respond_in_pieces};
 use super::{Behaviour, Shared, Stub};
 
-/// A base of the Messages API.
+/// A stub of the Messages API.
 pub struct AnthropicMessages;
 
 impl AnthropicMessages {
-    /// Replies `reply` to everything, four characters at a time. Where tools that take a city are
-    /// offered, it calls each of them as well, until it is told a result. Asked to `error TYPE`,
-    /// it ends with that after its first words.
+    /// Replies `reply` to everything, four characters at a time. If tools with a city parameter are
+    /// offered, it also calls each of them, until it receives a result. For `error TYPE`, it ends
+    /// with that error after its first words.
     pub async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start("http", "", behaviour, reply.into(), messages).await
     }
@@ -24,7 +24,7 @@ fn event(value: &Value) -> Vec<u8> {
     format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap()).into_bytes()
 }
 
-/// One block of an answer: its opening, what follows, its end.
+/// One block of an answer: its start, its deltas, its end.
 fn block(index: usize, opening: &Value, deltas: Vec<Value>) -> Vec<Vec<u8>> {
     let start = json!({ "type": "content_block_start", "index": index, "content_block": opening });
     let middle = deltas
@@ -78,7 +78,7 @@ fn answer(shared: &Shared, behaviour: Behaviour, body: &Value) -> Vec<Vec<u8>> {
         return vec![b"event: message_start\ndata: no JSON\n\n".to_vec()];
     }
     if behaviour == Behaviour::ResetMidStream {
-        // The first pieces have no words yet: break off after some.
+        // The first pieces have no words yet: stop after some.
         return vec![pieces[..4].concat(), Vec::new()];
     }
     if let Some(kind) = asked.strip_prefix("error ") {
@@ -95,7 +95,7 @@ fn answer(shared: &Shared, behaviour: Behaviour, body: &Value) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// A call of each tool offered that takes a city, its arguments in pieces as the API sends them.
+/// A call of each offered tool with a city parameter, with its arguments in pieces as the API sends them.
 fn calls(tools: &Value) -> Vec<Vec<Vec<u8>>> {
     let tools = tools.as_array().cloned().unwrap_or_default();
     let takes_city = |tool: &&Value| tool["input_schema"]["properties"]["city"].is_object();

@@ -12,16 +12,16 @@ use tokio_tungstenite::tungstenite::Message;
 use super::sockets::Link;
 use super::{Behaviour, SLOW, Says, Shared, Stub};
 
-/// A recognition service on the ListenAI wire.
+/// A recognition service with the ListenAI protocol.
 pub struct ListenAiAsr;
 
 impl ListenAiAsr {
-    /// Hears `transcript` in everything.
+    /// Returns `transcript` for everything.
     pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
         Stub::start("ws", "", behaviour, transcript.into(), recognise).await
     }
 
-    /// Hears what `hear` makes of the s16le audio of each batch.
+    /// Returns `hear` of the s16le audio of each batch.
     pub async fn hearing(hear: fn(&[u8]) -> String) -> Stub {
         Stub::start("ws", "", Behaviour::Normal, Says::Answer(hear), recognise).await
     }
@@ -90,11 +90,11 @@ fn conclude(batch: Option<Vec<u8>>, behaviour: Behaviour, shared: &Shared) -> Ve
     }
 }
 
-/// A recognition service on FunASR's wire.
+/// A recognition service with FunASR's protocol.
 pub struct FunAsr;
 
 impl FunAsr {
-    /// Hears `transcript` in everything; in `2pass` mode one segment per line of it.
+    /// Returns `transcript` for everything; in `2pass` mode, one segment per line of it.
     pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
         Stub::start("funasr+ws", "", behaviour, transcript.into(), recognise_funasr).await
     }
@@ -134,7 +134,7 @@ async fn recognise_funasr(stream: TcpStream, shared: Shared) {
     }
 }
 
-/// Results as the C++ runtime sends them, JSON in strings included.
+/// Results as the C++ runtime sends them, with JSON in strings.
 fn funasr_answers(two_pass: bool, words: &str) -> Vec<Value> {
     let answer = |mode: &str, text: &str, is_final: bool| {
         json!({
@@ -150,7 +150,7 @@ fn funasr_answers(two_pass: bool, words: &str) -> Vec<Value> {
     answers
 }
 
-/// A synthesis service on the ListenAI wire.
+/// A synthesis service with the ListenAI protocol.
 pub struct ListenAiTts;
 
 impl ListenAiTts {
@@ -159,7 +159,7 @@ impl ListenAiTts {
         Stub::start("ws", "/tts", behaviour, "".into(), synthesise).await
     }
 
-    /// Answers each sentence with the sound that `sound` makes of it, at 24 kHz.
+    /// Answers each sentence with its `sound`, at 24 kHz.
     pub async fn sounding(sound: fn(&str) -> Vec<i16>) -> Stub {
         Stub::start("ws", "/tts", Behaviour::Normal, Says::Sound(sound), synthesise).await
     }
@@ -182,7 +182,7 @@ async fn synthesise(stream: TcpStream, shared: Shared) {
     }
 }
 
-/// Answers one request; false where the connection is to break off.
+/// Answers one request; false if the connection must be dropped.
 async fn speak(link: &mut Link, shared: &Shared, request_id: &str, text: &str) -> bool {
     let behaviour = shared.behaviour();
     match behaviour {
@@ -214,7 +214,7 @@ async fn speak(link: &mut Link, shared: &Shared, request_id: &str, text: &str) -
             sample_rate: 24_000,
             is_final: false,
         };
-        // Whole samples; every sound has a multiple of four of them.
+        // Whole samples; the length of every sound is a multiple of four.
         let quarter = sound.len() / 4;
         let pcm = sound.slice(sequence * quarter..(sequence + 1) * quarter);
         let frame = AudioFrame { kind: FrameKind::Stream, meta, pcm };

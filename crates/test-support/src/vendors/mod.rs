@@ -1,5 +1,5 @@
-//! Stub vendors on loopback: real sockets, scripted behaviour, a record of what they saw. Not for
-//! assertions, and not for sound that anyone could understand.
+//! Stub vendors on loopback: real sockets, scripted behaviour, and a record of requests. Not for
+//! assertions, nor for intelligible speech.
 //!
 //! ```text
 //! let asr = ListenAiAsr::start(Behaviour::Normal, "hello").await;
@@ -26,61 +26,61 @@ pub use listenai::{FunAsr, ListenAiAsr, ListenAiTts};
 pub use openai::{OpenAiChat, OpenAiSpeech, OpenAiTranscriptions};
 pub use sockets::{Request, gone, read_request, respond};
 
-/// How a stub behaves; may be changed while it runs, for requests that come later.
+/// Behaviour of a stub; changes at run time apply to later requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// As its protocol says.
+    /// Follows its protocol.
     Normal,
-    /// Takes connections and drops them at once.
+    /// Accepts connections and drops them at once.
     Refuse,
-    /// Breaks off in the midst of audio or of an answer.
+    /// Breaks off during audio or an answer.
     ResetMidStream,
-    /// Takes everything and never answers (but ends what is cancelled).
+    /// Accepts everything and never answers, but ends cancelled requests.
     Silent,
-    /// [`SLOW`] between any two pieces.
+    /// Waits for [`SLOW`] between any two pieces.
     Slow,
-    /// Answers with something else than its protocol.
+    /// Answers with something other than its protocol.
     Garbage,
-    /// An answer without words or without sound.
+    /// Gives an answer without text or without sound.
     Empty,
-    /// A model that writes what it thinks, and no answer.
+    /// A model that writes only its thoughts and no answer.
     Thinking,
-    /// A model that calls what its words say again and again, whatever it is told.
+    /// A model that repeats the calls in its reply, whatever it receives.
     Insistent,
-    /// A model that calls what the result of a tool says, as `call NAME ARGUMENTS`.
+    /// A model that makes the calls in the result of a tool, as `call NAME ARGUMENTS`.
     Obedient,
-    /// Refuses fields of requests that came with later versions, with status 400.
+    /// Refuses request fields of later versions, with status 400.
     Old,
-    /// Takes no `max_tokens` and no temperature, as newer models, and says so.
+    /// Accepts neither `max_tokens` nor a temperature, like newer models, and says so.
     Newer,
-    /// Does not say why an answer ended, only that its stream does.
+    /// Ends its stream without a finish reason.
     Unended,
-    /// Does not tell what an answer cost, though asked.
+    /// Reports no usage, although requested.
     Untold,
-    /// The same, and keeps the connection open behind the answer.
+    /// The same, and leaves the connection open after the answer.
     Lingering,
-    /// Answers the HTTP request (of the handshake too) with this status and `Retry-After` seconds.
+    /// Answers the HTTP request (also a handshake) with this status and `Retry-After` seconds.
     HttpStatus(u16, Option<u64>),
 }
 
-/// The pause of [`Behaviour::Slow`].
+/// Pause of [`Behaviour::Slow`].
 pub const SLOW: Duration = Duration::from_millis(100);
 
-/// Samples of the sound that every synthesiser answers with.
+/// Number of samples in the sound of every synthesiser.
 pub const SPEECH_SAMPLES: usize = 4_800;
 
-/// What a stub has seen so far.
+/// Record of what a stub has received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Connections taken.
+    /// Accepted connections.
     pub connections: usize,
-    /// Connections that ended, from either side.
+    /// Closed connections, by either side.
     pub closed: usize,
     /// Requests: batches, sentences, HTTP requests.
     pub requests: usize,
-    /// Text messages as they came; for HTTP the head and, where it is text, the body.
+    /// Received text messages; for HTTP the head and, if it is text, the body.
     pub texts: Vec<String>,
-    /// Bytes of audio, of all requests together.
+    /// Bytes of audio in all requests.
     pub audio_bytes: usize,
     /// Binary messages, or uploaded files.
     pub audio_messages: usize,
@@ -90,7 +90,7 @@ pub struct Seen {
     pub cancels: usize,
 }
 
-/// One vendor, running until dropped.
+/// A running vendor; stops when dropped.
 pub struct Stub {
     address: SocketAddr,
     scheme: &'static str,
@@ -99,7 +99,7 @@ pub struct Stub {
     task: JoinHandle<()>,
 }
 
-/// What a stub's connections share.
+/// State shared by the connections of a stub.
 #[derive(Clone)]
 struct Shared {
     behaviour: Arc<Mutex<Behaviour>>,
@@ -107,10 +107,10 @@ struct Shared {
     says: Says,
 }
 
-/// What a stub says to what it was asked.
+/// Replies of a stub.
 #[derive(Clone)]
 enum Says {
-    /// The same words, or the same sound, to everything.
+    /// The same text or the same sound for everything.
     Words(Arc<str>),
     /// A transcript of s16le audio, or a reply to the last message.
     Answer(fn(&[u8]) -> String),
@@ -123,7 +123,7 @@ impl Shared {
         *self.behaviour.lock().unwrap()
     }
 
-    /// The words for this audio or question.
+    /// The text for this audio or question.
     fn words(&self, asked: &[u8]) -> String {
         match &self.says {
             Says::Words(words) => words.to_string(),
@@ -146,7 +146,7 @@ impl Shared {
 }
 
 impl Stub {
-    /// Serves each connection by `serve` on a free port.
+    /// Serves each connection with `serve` on a free port.
     async fn start<F, S>(
         scheme: &'static str,
         path: &'static str,
@@ -166,33 +166,33 @@ impl Stub {
         Self { address, scheme, path, shared, task }
     }
 
-    /// Where it is, in the form that the settings take.
+    /// Its URL, as the settings expect it.
     pub fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.address, self.path)
     }
 
-    /// Behaves differently from the next request on.
+    /// Sets the behaviour from the next request on.
     pub fn set(&self, behaviour: Behaviour) {
         *self.shared.behaviour.lock().unwrap() = behaviour;
     }
 
-    /// What it has seen so far.
+    /// The record so far.
     pub fn seen(&self) -> Seen {
         self.shared.seen.borrow().clone()
     }
 
-    /// Forgets the texts that it has seen, where a test goes on for long.
+    /// Clears the recorded texts, for long tests.
     pub fn forget_texts(&self) {
         self.shared.note(|seen| seen.texts.clear());
     }
 
-    /// Waits until what it has seen satisfies `wanted`, at most [`PATIENCE`](crate::PATIENCE); then panics with what it saw.
+    /// Waits until the record satisfies `wanted`; panics with the record after [`PATIENCE`](crate::PATIENCE).
     pub async fn until(&self, wanted: impl FnMut(&Seen) -> bool) -> Seen {
         let mut seen = self.shared.seen.subscribe();
         let found = tokio::time::timeout(crate::PATIENCE, seen.wait_for(wanted)).await;
         match found {
             Ok(seen) => seen.expect("the stub holds the sender").clone(),
-            Err(_) => panic!("never seen; so far: {:?}", self.seen()),
+            Err(_) => panic!("timed out; so far: {:?}", self.seen()),
         }
     }
 }
@@ -234,17 +234,17 @@ where
     }
 }
 
-/// A loopback URL where nothing listens.
+/// A loopback URL without a listener.
 pub fn nowhere(scheme: &str) -> String {
     format!("{scheme}://127.0.0.1:{}", crate::free_port())
 }
 
-/// The sound that every synthesiser answers with, s16le.
+/// The sound of every synthesiser, s16le.
 fn speech() -> Vec<u8> {
     (0..SPEECH_SAMPLES).flat_map(|i| speech_sample(i).to_le_bytes()).collect()
 }
 
-/// One sample of that sound: a saw, so that any byte lost or swapped shows.
+/// One sample of that sound: a sawtooth, so that lost or swapped bytes are noticed.
 pub fn speech_sample(index: usize) -> i16 {
     i16::try_from(index % 6_000).expect("below 6000") - 3_000
 }

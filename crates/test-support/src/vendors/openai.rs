@@ -9,48 +9,48 @@ use tokio::net::TcpStream;
 use super::sockets::{gone, read_request, respond, respond_in_pieces, respond_status};
 use super::{Behaviour, SLOW, Says, Shared, Stub};
 
-/// All that a model of [`Behaviour::Thinking`] writes.
+/// Complete output of a model with [`Behaviour::Thinking`].
 const THOUGHTS: &str = "<think>\nThey ask for something. What would I say?\n</think>\n\n";
 
-/// A chat base.
+/// A stub of the chat API.
 pub struct OpenAiChat;
 
 impl OpenAiChat {
-    /// Replies `reply` to everything, four characters at a time. Where tools that take a
-    /// city are offered, it calls each of them as well, until it is told a result; asked to
-    /// `call NAME ARGUMENTS`, it calls that; several stand on a line each.
+    /// Replies `reply` to everything, four characters at a time. If tools with a city parameter are
+    /// offered, it also calls each of them, until it receives a result. For `call NAME ARGUMENTS`,
+    /// one per line, it makes these calls.
     pub async fn start(behaviour: Behaviour, reply: &str) -> Stub {
         Stub::start("http", "/v1", behaviour, reply.into(), chat).await
     }
 
-    /// Replies what `reply` makes of the last message; where that is `call NAME ARGUMENTS`, and
-    /// the message no tool's, it calls that.
+    /// Replies `reply` of the last message. If that is `call NAME ARGUMENTS`, and the message is
+    /// not a tool's, it makes that call.
     pub async fn answering(reply: fn(&[u8]) -> String) -> Stub {
         Stub::start("http", "/v1", Behaviour::Normal, Says::Answer(reply), chat).await
     }
 }
 
-/// A transcription base.
+/// A stub of the transcription API.
 pub struct OpenAiTranscriptions;
 
 impl OpenAiTranscriptions {
-    /// Hears `transcript` in everything.
+    /// Returns `transcript` for everything.
     pub async fn start(behaviour: Behaviour, transcript: &str) -> Stub {
         Stub::start("http", "/v1", behaviour, transcript.into(), transcribe).await
     }
 }
 
-/// A speech base.
+/// A stub of the speech API.
 pub struct OpenAiSpeech;
 
 impl OpenAiSpeech {
-    /// Answers every sentence with the same sound, cut within samples.
+    /// Answers every sentence with the same sound, split within samples.
     pub async fn start(behaviour: Behaviour) -> Stub {
         Stub::start("http", "/v1", behaviour, "".into(), synthesise).await
     }
 }
 
-/// Reads the request and answers it where the behaviour is the same for every vendor. A probe is not counted.
+/// Reads the request, and answers it if the behaviour is the same for every vendor. A probe is not counted.
 pub(super) async fn begin(
     stream: &mut TcpStream,
     shared: &Shared,
@@ -125,7 +125,7 @@ async fn chat(mut stream: TcpStream, shared: Shared) {
     }
     match behaviour {
         Behaviour::Garbage => pieces = vec![b"data: no JSON\n\n".to_vec()],
-        // The first piece has no words yet: break off after some.
+        // The first piece has no words yet: stop after some.
         Behaviour::ResetMidStream => pieces = vec![pieces[..2].concat(), Vec::new()],
         _ => {
             let read = 10 * messages(&body).len();
@@ -152,7 +152,7 @@ fn words(behaviour: Behaviour, shared: &Shared, asked: &str) -> String {
     }
 }
 
-/// What a base says to fields that it does not take: an old one no more than that.
+/// The error for unsupported fields; an old server gives no details.
 fn refusal(behaviour: Behaviour, body: &serde_json::Value) -> Option<serde_json::Value> {
     let fields: &[&str] = match behaviour {
         Behaviour::Old => &["stream_options"],
@@ -173,7 +173,7 @@ fn messages(body: &serde_json::Value) -> &[serde_json::Value] {
     body["messages"].as_array().unwrap()
 }
 
-/// The chunk that tells what an answer cost.
+/// The chunk with the usage of an answer.
 fn cost(read: usize, written: usize) -> serde_json::Value {
     let usage = json!({ "prompt_tokens": read, "completion_tokens": written,
                         "total_tokens": read + written });
@@ -181,7 +181,7 @@ fn cost(read: usize, written: usize) -> serde_json::Value {
             "choices": [], "usage": usage })
 }
 
-/// Sends an answer without an end, and waits for the client to go.
+/// Sends an incomplete answer, and waits for the client to disconnect.
 async fn linger(stream: &mut TcpStream, pieces: &[Vec<u8>]) {
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
     let whole = [head.as_slice(), &pieces.concat()].concat();
@@ -190,7 +190,7 @@ async fn linger(stream: &mut TcpStream, pieces: &[Vec<u8>]) {
     }
 }
 
-/// A call of each tool offered that takes a city, in fragments that are mixed as OpenAI may mix them.
+/// A call of each offered tool with a city parameter, in interleaved fragments, as OpenAI may send them.
 fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
     let mut tools = tools.as_array().cloned().unwrap_or_default();
     tools.retain(|tool| tool["function"]["parameters"]["properties"]["city"].is_object());
@@ -205,7 +205,7 @@ fn calls(tools: &serde_json::Value) -> Vec<serde_json::Value> {
     begun.chain(fragments).collect()
 }
 
-/// The calls that lines ask for: `call NAME ARGUMENTS`.
+/// The calls in these lines: `call NAME ARGUMENTS`.
 fn wanted_calls(lines: &str) -> Vec<serde_json::Value> {
     lines.lines().enumerate().map(|(n, line)| wanted_call(n, line)).collect()
 }

@@ -1,5 +1,5 @@
-//! The stubs' side of HTTP and WebSocket connections, by hand where they must misbehave. Not for
-//! any vendor's messages.
+//! The stubs' side of HTTP and WebSocket connections, without a library if they must misbehave. Not
+//! for the messages of vendors.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{Behaviour, SLOW, Shared};
 
-/// One request: its head as text, its body as bytes.
+/// An HTTP request: its head as text, its body as bytes.
 pub struct Request {
     /// The request line and the headers.
     pub head: String,
@@ -43,7 +43,7 @@ fn content_length(head: &str) -> usize {
     line.map_or(0, |value| value.trim().parse().unwrap())
 }
 
-/// Writes a whole answer and lets the connection close.
+/// Writes a complete response and closes the connection.
 pub async fn respond(stream: &mut TcpStream, status: u16, headers: &str, body: &[u8]) {
     let head = format!(
         "HTTP/1.1 {status} Stub\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n",
@@ -51,18 +51,18 @@ pub async fn respond(stream: &mut TcpStream, status: u16, headers: &str, body: &
     );
     let mut whole = head.into_bytes();
     whole.extend_from_slice(body);
-    // The client may be gone: that is its right.
+    // The client may be gone, which is fine.
     stream.write_all(&whole).await.ok();
 }
 
-/// The answer of [`Behaviour::HttpStatus`].
+/// The response of [`Behaviour::HttpStatus`].
 pub(super) async fn respond_status(stream: &mut TcpStream, status: u16, wait: Option<u64>) {
     let headers = wait.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
     let body = br#"{"error":{"message":"the stub was told to","type":"stub_error","code":null}}"#;
     respond(stream, status, &headers, body).await;
 }
 
-/// Writes an answer in pieces, as its behaviour says; ends early if the client goes.
+/// Writes a response in pieces, according to the behaviour; stops early if the client disconnects.
 pub(super) async fn respond_in_pieces(
     stream: &mut TcpStream,
     behaviour: Behaviour,
@@ -90,7 +90,7 @@ pub(super) async fn respond_in_pieces(
     stream.write_all(b"0\r\n\r\n").await
 }
 
-/// Waits that long; true as soon as the client has closed.
+/// Waits for this long; returns true as soon as the client has closed.
 pub async fn gone(stream: &mut TcpStream, wait: Duration) -> bool {
     let mut more = [0; 64];
     matches!(timeout(wait, stream.read(&mut more)).await, Ok(Ok(0) | Err(_)))
@@ -102,7 +102,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Answers the handshake, unless the behaviour is another answer.
+    /// Accepts the handshake, unless the behaviour is a status.
     pub(super) async fn accept(mut stream: TcpStream, shared: &Shared) -> Option<Self> {
         if let Behaviour::HttpStatus(status, wait) = shared.behaviour() {
             read_request(&mut stream).await?;
@@ -113,7 +113,7 @@ impl Link {
         Some(Self { socket })
     }
 
-    /// The next text or binary message, noted; none at the end.
+    /// The next text or binary message, which is recorded; `None` at the end.
     pub(super) async fn next(&mut self, shared: &Shared) -> Option<Message> {
         loop {
             let message = self.socket.next().await?.ok()?;
@@ -134,7 +134,7 @@ impl Link {
         }
     }
 
-    /// A message that comes within that time.
+    /// The next message, if it arrives within this time.
     pub(super) async fn next_within(&mut self, shared: &Shared, wait: Duration) -> Option<Message> {
         timeout(wait, self.next(shared)).await.ok().flatten()
     }

@@ -1,5 +1,5 @@
-//! Text clients that are asked before a call, as devices are in `consent`: in their own session and
-//! on their own connection. In virtual time.
+//! Text clients that are asked for consent before a call, like devices in `consent`: in their own
+//! session and on their own connection. In virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::text_clients::{Client, MemoryStore, service};
 
-/// A server with tools that lead astray, its script, and what was called.
+/// Returns a server with tools that mislead the model, its script, and the record of calls.
 fn server() -> (TextGateway, Arc<Script>, Called) {
     let script = Arc::<Script>::default();
     let called = Called::default();
@@ -24,7 +24,7 @@ fn server() -> (TextGateway, Arc<Script>, Called) {
     (service, script, called)
 }
 
-/// A client that is asked about the camera.
+/// Returns a client that is asked about the camera.
 async fn asked() -> (Client, TextGateway, Called) {
     let (service, script, called) = server();
     let mut client = Client::enter(service.clone(), script, true).await;
@@ -58,7 +58,7 @@ async fn a_text_client_that_agrees_gets_the_call_once() {
 }
 
 #[actix::test]
-async fn a_text_client_that_does_not_agree_or_too_late_gets_none() {
+async fn a_text_client_that_does_not_agree_in_time_gets_no_call() {
     for (words, wait) in [("No", 0), ("What time is it?", 0), ("Yes", 61)] {
         let (mut client, _, called) = asked().await;
         tokio::time::sleep(Duration::from_secs(wait)).await;

@@ -1,5 +1,5 @@
-//! The ten turns after: whatever happened to a text client, ten ordinary turns are as if nothing
-//! had. In virtual time. Not for what is told of the events themselves.
+//! Ten ordinary turns after any event at a text client go as if the event had not happened. In
+//! virtual time. Not for the messages about the events themselves.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -41,7 +41,7 @@ impl Conversation for Talk {
                 }
                 "llm_delta" => seen.events.push(format!("{name} {}", message["content"])),
                 "tool_call" => seen.events.push(format!("{name} {}", message["result"])),
-                // Told where the event ended the session; all else is as before.
+                // Only sent if the event ended the session; all else is unchanged.
                 "status/connected" => {}
                 _ => seen.events.push(name),
             }
@@ -59,7 +59,7 @@ impl Conversation for Talk {
     }
 }
 
-/// Without the ids of calls, which count on from run to run.
+/// Removes the ids of calls, which are numbered across runs.
 fn nameless(mut messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     for message in &mut messages {
         message.answers = String::new();
@@ -74,7 +74,7 @@ async fn talk() -> Talk {
     Talk { instances, client }
 }
 
-/// Asks what is cancelled after this long.
+/// Asks a question that is cancelled after this time.
 async fn cancelled(talk: &mut Talk, kind: &str, after: u64) {
     talk.client.say(&format!("odd {kind}"));
     tokio::time::sleep(ms(after)).await;
@@ -140,7 +140,7 @@ async fn happens(talk: &mut Talk, event: &str) {
             sessions.sweep().await.unwrap_err();
             talk.instances.store.fails.store(false, Ordering::Relaxed);
         }
-        other => panic!("nobody knows {other}"),
+        other => panic!("unknown event {other}"),
     }
 }
 
@@ -151,7 +151,7 @@ async fn happens_reconnect(talk: &mut Talk, session: &str) {
 }
 
 #[actix::test]
-async fn ten_turns_after_anything_are_as_if_nothing_had_been() {
+async fn ten_turns_after_any_event_are_undisturbed() {
     freeze();
     let undisturbed = ten_turns(&mut talk().await).await;
     for event in [
@@ -177,7 +177,7 @@ async fn ten_turns_after_anything_are_as_if_nothing_had_been() {
 }
 
 #[actix::test]
-async fn ten_turns_after_what_is_rightly_remembered_follow_it() {
+async fn ten_turns_after_an_event_continue_from_its_legitimate_memory() {
     freeze();
     let undisturbed = ten_turns(&mut talk().await).await;
     for (event, kind) in [

@@ -1,5 +1,5 @@
-//! Text clients in virtual time: deadlines, time-outs of tools, sessions that expire, peers that
-//! fall silent. Not for the messages row by row, which need no clock.
+//! Text clients in virtual time: deadlines, time-outs of tools, sessions that expire, silent peers.
+//! Not for the content of the messages, which needs no clock.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -30,14 +30,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{freeze, ms};
 
-/// Longest wait for anything, in virtual time.
+/// Maximum wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// Keeps sessions in memory, by the real clock.
+/// Stores sessions in memory, by the real clock.
 #[derive(Default)]
 pub(crate) struct MemoryStore(Mutex<HashMap<SessionId, KeptSession>>);
 
-/// Keeps a session as a store promises it.
+/// Stores a session according to the contract of a store.
 pub(crate) fn keep_in(
     rows: &mut HashMap<SessionId, KeptSession>,
     session: &KeptSession,
@@ -52,7 +52,7 @@ pub(crate) fn keep_in(
     StoreOutcome::Kept
 }
 
-/// Keeps nothing: its sessions live by the virtual clock alone.
+/// Stores nothing: its sessions only follow the virtual clock.
 struct NoStore;
 
 #[async_trait]
@@ -130,7 +130,7 @@ impl ToolSource for Hanging {
     }
 }
 
-/// A server's tool that takes 5 s, and is to finish whatever becomes of its turn.
+/// A server's tool that takes 5 s, and finishes even if its turn is cut.
 struct Lasting(Arc<AtomicBool>);
 
 impl ToolSource for Lasting {
@@ -155,12 +155,12 @@ impl ToolSource for Lasting {
     }
 }
 
-/// A model that breaks.
+/// A model that panics.
 struct Broken;
 
 impl Llm for Broken {
     fn reply(&self, _: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        panic!("a mistake of ours");
+        panic!("a bug in the server");
     }
 }
 
@@ -218,7 +218,7 @@ impl Client {
     }
 
     async fn next(&mut self) -> (Duration, Received) {
-        let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("something comes");
+        let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("a message arrives");
         (down.at, down.what)
     }
 
@@ -255,7 +255,7 @@ async fn a_server_tool_has_10_s_and_a_clients_tool_30_s() {
 }
 
 #[actix::test]
-async fn what_the_model_fails_with_is_told_and_a_mistake_of_ours_too() {
+async fn failures_of_the_model_and_panics_are_reported() {
     let mut client = Client::connect().await;
     for (act, code) in [
         (LlmAct::Fail(ProviderErrorKind::Timeout, ms(120_000)), "TIMEOUT"),
@@ -301,7 +301,7 @@ impl SessionStore for DeadStore {
 }
 
 #[actix::test]
-async fn an_answer_that_could_not_be_stored_says_so() {
+async fn an_answer_that_could_not_be_stored_reports_it() {
     for (store, told) in [
         (Arc::new(DeadStore) as Arc<dyn SessionStore>, json!(false)),
         (Arc::new(MemoryStore::default()), Value::Null),
@@ -315,7 +315,7 @@ async fn an_answer_that_could_not_be_stored_says_so() {
 }
 
 #[actix::test]
-async fn who_answers_no_ping_for_300_s_is_closed_and_who_does_stays() {
+async fn a_client_without_pongs_is_closed_after_300_s() {
     let mut alive = Client::connect().await;
     let mut silent = Client::enter(alive.service.clone(), Arc::default(), false).await;
     let (at, what) = silent.next().await;
@@ -351,7 +351,7 @@ async fn a_session_lasts_an_hour_from_its_last_use() {
 }
 
 #[actix::test]
-async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
+async fn a_stored_session_is_resumed_unless_it_is_expired_or_corrupt() {
     let hour = Duration::from_secs(3_600);
     let store = Arc::<MemoryStore>::default();
     let state = r#"{"messages":[],"manner":{"system_prompt":"Be brief."}}"#;
@@ -384,7 +384,7 @@ async fn what_is_kept_is_gone_on_with_unless_it_is_too_old_or_spoilt() {
 }
 
 #[actix::test]
-async fn a_tool_that_is_to_finish_outlives_its_cancelled_request() {
+async fn a_finishing_call_outlives_its_cancelled_request() {
     let script = Arc::<Script>::default();
     let done = Arc::<AtomicBool>::default();
     let lasting = Arc::new(Lasting(Arc::clone(&done)));
@@ -435,21 +435,21 @@ impl SessionLocks for Free {
 }
 
 #[actix::test]
-async fn a_session_that_others_went_on_with_is_taken_up_anew_and_once() {
+async fn a_session_used_by_another_instance_is_reloaded_once() {
     freeze();
     let store = Arc::new(MemoryStore::default());
     let sessions = Sessions::new(store, Duration::from_secs(60), 10).with_locks(Arc::new(Free));
     let first = Arc::clone(sessions.begin().session());
     sessions.keep(&first, &*sessions.lock_memory(&first).await).await.unwrap();
     tokio::time::advance(Duration::from_secs(61)).await;
-    // By the store's clock it was used just now: by another instance, that is.
+    // By the store's clock it was just used, as if by another instance.
     let second = sessions.find(first.id()).await.unwrap();
-    assert!(!Arc::ptr_eq(&first, second.session()), "what was in memory here is over");
+    assert!(!Arc::ptr_eq(&first, second.session()), "the copy in memory has expired");
     assert!(Arc::ptr_eq(second.session(), sessions.find(first.id()).await.unwrap().session()));
 }
 
 #[actix::test]
-async fn idle_sessions_in_memory_are_bounded_in_bytes_and_come_back_from_the_store() {
+async fn idle_sessions_in_memory_are_bounded_in_bytes_and_reloaded_from_the_store() {
     const SESSIONS: usize = 3_000;
     const PROMPT_BYTES: usize = 32_000;
     freeze();
@@ -491,7 +491,7 @@ async fn nothing_of_a_session_is_stored_before_its_first_turn() {
 }
 
 #[actix::test]
-async fn a_model_that_does_not_stop_writing_is_not_read_further() {
+async fn an_endless_answer_of_the_model_is_cut_off() {
     let mut client = Client::connect().await;
     let piece: &str = "word ".repeat(20_000).leak();
     client.script.llm.lock().unwrap().push_back(LlmAct::Write(vec![piece; 20], ms(1)));

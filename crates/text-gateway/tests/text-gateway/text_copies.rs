@@ -1,5 +1,5 @@
-//! Text sessions that two instances use: what one has stored is there, whatever the other could read.
-//! Not for one instance.
+//! Text sessions that two instances use: data stored by one survives, even if the other could not
+//! read it. Not for one instance.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::text_clients::{Client, Free, MemoryStore, service};
 
-/// A store that cannot be read at times.
+/// A store whose reads fail at times.
 #[derive(Default)]
 struct Shaky {
     kept: MemoryStore,
@@ -53,7 +53,7 @@ impl SessionStore for Shaky {
 }
 
 impl Shaky {
-    /// The words of people in a stored session, and its instructions.
+    /// Returns the words of people in a stored session, and its instructions.
     async fn said(&self, id: &str) -> (Vec<String>, Value) {
         let kept = self.kept.load(&SessionId::new(id)).await.unwrap().unwrap();
         let state: Value = serde_json::from_str(&kept.state).unwrap();
@@ -64,7 +64,7 @@ impl Shaky {
     }
 }
 
-/// A client of an instance of its own.
+/// Returns a client of a new instance.
 async fn client(store: &Arc<Shaky>) -> Client {
     let script = Arc::<Script>::default();
     let mut service =
@@ -80,7 +80,7 @@ async fn says(client: &mut Client, text: &str) {
 }
 
 #[actix::test]
-async fn what_another_instance_stored_stays_where_it_could_not_be_read() {
+async fn data_of_another_instance_survives_a_failed_read() {
     let store = Arc::<Shaky>::default();
     let mut here = client(&store).await;
     let mut there = client(&store).await;
@@ -93,7 +93,7 @@ async fn what_another_instance_stored_stays_where_it_could_not_be_read() {
     says(&mut here, "three plain").await;
     let said = ["one plain", "two plain", "three plain"].map(str::to_owned);
     assert_eq!(store.said(&id).await.0, said);
-    // So are instructions that are given to an old copy.
+    // The same holds for instructions that change an outdated copy.
     says(&mut there, "four plain").await;
     store.next_load_fails.store(true, Ordering::Relaxed);
     here.send(&json!({"type": "configure", "system_prompt": "Be brief."}));

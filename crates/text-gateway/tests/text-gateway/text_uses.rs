@@ -1,6 +1,6 @@
-//! Sessions of text clients in use: nothing sweeps them, each is one, and what its turns began is
-//! kept though their clients leave. In virtual time, on one instance and on several that share a
-//! store. Not for random sequences, which are `text_sessions`.
+//! Sessions of text clients in use: they are not swept, each exists once, and the effects of its
+//! turns are stored even if its clients leave. In virtual time, on one instance and on several that
+//! share a store. Not for random sequences: see `text_sessions`.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 use crate::text_sessions::world::{IDLE, Instances};
 use crate::{freeze, ms};
 
-/// Longest wait for anything, in virtual time.
+/// Maximum wait for anything, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// One text client, which wants context and pieces.
+/// One text client, which requests context and streaming.
 pub(crate) struct Client {
     pub(crate) socket: MemorySocket,
     pub(crate) session: String,
 }
 
 impl Client {
-    /// One of this instance, with two tools of its own.
+    /// Connects to this instance, and registers two tools.
     pub(crate) async fn connect(instances: &Instances, instance: usize) -> Self {
         freeze();
         let slot = Slots::new(1, 1).take(None).unwrap();
@@ -65,7 +65,7 @@ impl Client {
     }
 
     pub(crate) async fn next(&mut self) -> (String, Value) {
-        let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("something comes");
+        let down = self.socket.next_by(Instant::now() + PATIENCE).await.expect("a message arrives");
         let name = down.what.name();
         match down.what {
             Received::Text(message) => (name, message),
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    /// The next message of this name; fails where the request ends otherwise.
+    /// Returns the next message of this name; fails if the request ends otherwise.
     pub(crate) async fn until(&mut self, wanted: &str) -> Value {
         loop {
             let (name, message) = self.next().await;
@@ -101,7 +101,7 @@ async fn seconds(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
-/// What the model was last asked, as roles and contents.
+/// Returns the model's last prompt, as roles and contents.
 fn last_prompt(instances: &Instances) -> Vec<String> {
     let asked = instances.model.asked.lock().unwrap();
     let (_, prompt) = asked.last().unwrap();
@@ -116,7 +116,7 @@ fn row(instances: &Instances, session: &str) -> Option<Vec<ChatMessage>> {
 }
 
 #[actix::test]
-async fn a_sweep_during_a_long_turn_leaves_the_session_one() {
+async fn a_sweep_during_a_long_turn_does_not_duplicate_the_session() {
     freeze();
     let instances = Instances::start(1);
     let mut first = Client::connect(&instances, 0).await;
@@ -137,7 +137,7 @@ async fn a_sweep_during_a_long_turn_leaves_the_session_one() {
 }
 
 #[actix::test]
-async fn requests_count_as_uses_when_they_come_and_when_they_fail() {
+async fn requests_count_as_uses_on_arrival_and_on_failure() {
     freeze();
     let instances = Instances::start(1);
     let mut first = Client::connect(&instances, 0).await;
@@ -150,7 +150,7 @@ async fn requests_count_as_uses_when_they_come_and_when_they_fail() {
     }
     instances.services[0].sessions.sweep().await.unwrap();
     second.resume(&first.session).await;
-    assert!(row(&instances, &first.session).is_some(), "the store knows of the uses");
+    assert!(row(&instances, &first.session).is_some(), "the uses were reported to the store");
 }
 
 impl Client {
@@ -166,12 +166,12 @@ impl Client {
 }
 
 #[actix::test]
-async fn others_do_not_forget_what_is_used_here() {
+async fn other_instances_do_not_remove_a_session_in_use() {
     freeze();
     let instances = Instances::start(2);
     let mut here = Client::connect(&instances, 0).await;
     here.ask("one plain").await;
-    // To go on with a session is a use that all instances know of.
+    // Resuming a session is a use that all instances see.
     seconds(IDLE.as_secs() - 5).await;
     let session = here.session.clone();
     here.resume(&session).await;
@@ -179,7 +179,7 @@ async fn others_do_not_forget_what_is_used_here() {
     instances.services[1].sessions.sweep().await.unwrap();
     here.say_in(&session, "two plain");
     here.until("llm_response").await;
-    // So is a turn that takes longer than a session may be unused, and the wait for it.
+    // So is a turn that takes longer than the idle time, and the wait for it.
     here.say("three slower");
     let mut there = Client::connect(&instances, 1).await;
     there.say_in(&session, "four slower");
@@ -198,7 +198,7 @@ async fn others_do_not_forget_what_is_used_here() {
 }
 
 #[actix::test]
-async fn what_is_in_use_does_not_leave_memory() {
+async fn a_session_in_use_stays_in_memory() {
     freeze();
     let instances = Instances::start(1);
     let sessions = &instances.services[0].sessions;
@@ -211,7 +211,7 @@ async fn what_is_in_use_does_not_leave_memory() {
 }
 
 #[actix::test]
-async fn a_session_that_somebody_ends_in_mid_turn_is_forgotten_and_the_next_one_is_told() {
+async fn a_session_ended_during_a_turn_is_removed_and_the_next_one_is_announced() {
     freeze();
     for there in [0, 1] {
         let instances = Instances::start(1 + there);
@@ -225,7 +225,7 @@ async fn a_session_that_somebody_ends_in_mid_turn_is_forgotten_and_the_next_one_
         other.send(&json!({"type": "end_session"}));
         assert_eq!(other.until("status/idle").await["data"]["ended_session_id"], json!(session));
         first.until("llm_response").await;
-        assert_eq!(row(&instances, &session), None, "it came back");
+        assert_eq!(row(&instances, &session), None, "it was stored again");
         other.say_in(&session, "three plain");
         assert_eq!(other.until_error().await["code"], "SESSION_ERROR");
         first.say("four plain");
@@ -238,7 +238,7 @@ async fn a_session_that_somebody_ends_in_mid_turn_is_forgotten_and_the_next_one_
 }
 
 #[actix::test]
-async fn who_talks_on_after_an_expiry_is_told_the_new_session() {
+async fn a_new_session_is_announced_after_an_expiry() {
     freeze();
     let instances = Instances::start(1);
     let mut client = Client::connect(&instances, 0).await;
@@ -253,7 +253,7 @@ async fn who_talks_on_after_an_expiry_is_told_the_new_session() {
 }
 
 #[actix::test]
-async fn as_many_callbacks_come_as_were_announced() {
+async fn the_announced_number_of_callbacks_arrives() {
     freeze();
     let instances = Instances::start(1);
     let mut client = Client::connect(&instances, 0).await;
@@ -278,7 +278,7 @@ async fn as_many_callbacks_come_as_were_announced() {
 }
 
 #[actix::test]
-async fn calls_of_a_cancelled_request_failed_and_its_words_are_not_joined_to_the_next() {
+async fn a_cancelled_request_has_failed_calls_and_its_words_do_not_join_the_next() {
     freeze();
     let instances = Instances::start(1);
     let mut client = Client::connect(&instances, 0).await;
@@ -304,7 +304,8 @@ async fn calls_of_a_cancelled_request_failed_and_its_words_are_not_joined_to_the
     }
 }
 
-/// What a reconnect sees of a turn that was cut off after so long, or after so many messages.
+/// Cuts off a turn after a time or a number of messages, reconnects, and returns whether the
+/// session remembers the turn, the number of completed calls, and whether it has their results.
 async fn cut_off(kind: &str, instances: usize, after: Cut) -> (bool, u64, bool) {
     let all = Instances::start(instances);
     let mut first = Client::connect(&all, 0).await;
@@ -339,7 +340,7 @@ enum Cut {
 }
 
 #[actix::test]
-async fn calls_that_began_run_to_their_end_whoever_leaves_and_the_session_knows() {
+async fn started_calls_finish_after_the_client_leaves_and_are_remembered() {
     freeze();
     let times = (0..104).map(|n| Cut::Time(ms(n * 50)));
     let messages = (0..5).map(Cut::Messages);
@@ -355,15 +356,15 @@ async fn calls_that_began_run_to_their_end_whoever_leaves_and_the_session_knows(
         }
     }
     for cut in [Cut::Time(ms(0)), Cut::Time(ms(5)), Cut::Messages(1)] {
-        assert_eq!(cut_off("plain", 1, cut).await, (false, 0, false), "nothing was begun: {cut:?}");
+        assert_eq!(cut_off("plain", 1, cut).await, (false, 0, false), "no call started: {cut:?}");
     }
-    // A client's own calls end with it, and the session knows that they were made.
+    // A client's own calls end with it, and the session remembers that they were made.
     let (remembers, turned_on, _) = cut_off("mixed", 1, Cut::Time(ms(6_000))).await;
     assert_eq!((remembers, turned_on), (true, 1));
 }
 
 #[actix::test]
-async fn what_a_session_remembers_of_calls_is_whole_after_its_client_left() {
+async fn remembered_calls_have_results_after_the_client_left() {
     freeze();
     let instances = Instances::start(1);
     let mut first = Client::connect(&instances, 0).await;

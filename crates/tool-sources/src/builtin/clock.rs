@@ -10,7 +10,7 @@ use super::{BuiltinTool, output, text};
 
 pub(super) const NAME: &str = "get_current_time";
 
-/// Longest name of a time zone, in characters; those of the IANA list are shorter.
+/// Maximum length of a time zone's name, in characters; those of the IANA list are shorter.
 const MAX_ZONE_CHARS: usize = 64;
 
 /// The tool `get_current_time`.

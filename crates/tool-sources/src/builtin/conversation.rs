@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::text;
 
-/// Longest text of a caller that is repeated in a message to it, in characters.
+/// Maximum length of a caller's text that is repeated in a message to it, in characters.
 const MAX_SHOWN_CHARS: usize = 80;
 
 /// State of one conversation for its tools; clones share it.

@@ -27,7 +27,7 @@ const WORDS: [(&str, i64); 14] = [
 /// Parses a day: a word, or `2025-02-21`; empty is today.
 ///
 /// # Errors
-/// The text is no day, or a day outside the forecast; the message is for the model.
+/// The text is not a day, or is a day outside the forecast; the message is for the model.
 pub(super) fn day(text: &str, today: Date) -> Result<Date, String> {
     let text = text.trim().to_lowercase();
     let word = WORDS.iter().find(|(word, _)| *word == text);
@@ -76,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_day_of_the_forecast_or_told_why_not(text in ".{0,14}") {
+        fn every_text_is_a_day_of_the_forecast_or_an_error(text in ".{0,14}") {
             if let Ok(day) = day(&text, TODAY) {
                 prop_assert!((TODAY..=date(2025, 3, 14)).contains(&day));
             }

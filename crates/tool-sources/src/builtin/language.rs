@@ -112,8 +112,8 @@ fn set(conversation: &Conversation, named: &str) -> Result<Value, String> {
     Ok(done)
 }
 
-/// Renders the current language. The default is the document's; until a language is set, the model
-/// follows the user's language nevertheless.
+/// Renders the current language. The default is that of the document; until a language is set, the
+/// model follows the user's language nevertheless.
 fn set_now(conversation: &Conversation) -> Value {
     let language = conversation.style().language;
     language.map_or_else(

@@ -1,5 +1,5 @@
-//! `get_location`: the location of this server, and so most likely of the device, by the server's
-//! address on the internet. Not for a device's own position, which is not known.
+//! `get_location`: the location of this server, and therefore most likely of the device, by the
+//! server's address on the internet. Not for a device's own position, which is unknown.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The built-in tools: one source of tools that run in this server, each registered in one list.
 //! Not for tools of other servers, nor for requests to external services, which are in [`web`].
 //!
-//! A tool is a [`BuiltinTool`] of its own. Global tools (`clock`, `location`, `weather`) are shared
-//! by all conversations; tools of a conversation (`language`, `roleplay`) hold its state and are
-//! added to a [`Builtin`] made for it.
+//! Each tool is a separate [`BuiltinTool`]. Global tools (`clock`, `location`, `weather`) are
+//! shared by all conversations; tools of a conversation (`language`, `roleplay`) hold its state and
+//! are added to a [`Builtin`] made for it.
 
 mod clock;
 mod conversation;
@@ -75,7 +75,7 @@ pub(super) const NAMES: [&str; 10] = {
     [weather, time, location, set, get, languages, enter, exit, status, characters]
 };
 
-/// Source of the built-in tools: the global ones, and, if made for a conversation, its own too.
+/// Source of the built-in tools: the global ones, and, if made for a conversation, also its own.
 /// Clones share them.
 #[derive(Clone)]
 pub struct Builtin {
@@ -162,7 +162,7 @@ impl ToolSource for Builtin {
         Arc::clone(&self.tools)
     }
 
-    /// Results are trusted, except those that hold names from services of others.
+    /// Results are trusted, except those that contain names from external services.
     fn provenance(&self, tool: &str) -> Provenance {
         let trusted = !matches!(tool, weather::NAME | location::NAME);
         Provenance { trusted, ..Provenance::untrusted(NAME, tool) }
@@ -195,7 +195,7 @@ fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default().trim()
 }
 
-/// Returns a text of an external service, cut at the longest length of a name.
+/// Returns a text of an external service, truncated at the maximum length of a name.
 fn name_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect()
 }
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((names(&world), names(&all)), (NAMES[..3].to_vec(), NAMES.to_vec()));
         assert_eq!(settings.enabled, NAMES);
         for (tool, does) in all.tools.iter().zip(all.does.iter()) {
-            assert_eq!(tool, &does.tool(), "what is described is what is called");
+            assert_eq!(tool, &does.tool(), "the described tool is the called one");
             assert_eq!(tool.parameters["type"], "object", "{}", tool.name);
         }
         let again = world.for_conversation("b", &SharedStyle::default());

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_compared_without_what_people_write_around_it() {
+    fn a_name_is_compared_without_surrounding_quotes() {
         for (written, name) in [
             ("孙悟空", "孙悟空"),
             (" “孙悟空” ", "孙悟空"),

@@ -1,6 +1,7 @@
 //! Settings of the built-in tools, and their check. Not for reading them.
 
 use hearken_dialogue::Character;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -12,21 +13,30 @@ const MAX_NAME_CHARS: usize = 100;
 const MAX_PERSONA_CHARS: usize = 2_000;
 
 /// Section `[tools.builtin]`: the built-in tools and the services that they use.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinSettings {
-    /// Names of the offered tools. Global tools are offered to devices too, those about language
-    /// and role-play only to text clients.
+    /// Built-in tools to offer: `get_weather`, `get_current_time`, `get_location`,
+    /// `set_response_language`, `get_response_language`, `list_supported_languages`,
+    /// `enter_roleplay_mode`, `exit_roleplay_mode`, `get_roleplay_status`,
+    /// `list_available_characters`. Devices get only the first three; the others change the
+    /// language and the character of a text client's conversation. An empty list offers
+    /// none.
     pub enabled: Vec<String>,
-    /// URL of Open-Meteo's forecast, or of a service with the same API.
+    /// Weather forecast service: Open-Meteo, or a service with the same API. The free
+    /// service of Open-Meteo is not licensed for commercial use.
     pub weather_url: String,
-    /// URL of Open-Meteo's geocoding, or of a service with the same API.
+    /// Place search service: Open-Meteo, or a service with the same API.
     pub geocoding_url: String,
-    /// URL of ip-api.com's location service, or of a service with the same API.
+    /// Service that locates this server by its public IP address: ip-api.com, or a service
+    /// with the same API. The free service has no HTTPS and is not licensed for commercial
+    /// use.
     pub location_url: String,
-    /// Longest time for a tool with all its requests, in milliseconds.
+    /// Maximum time for a built-in tool, including all of its requests.
+    #[schemars(range(min = 500, max = 60_000))]
     pub timeout_ms: u64,
-    /// Characters that the model can play.
+    /// Characters that the model can play on request, each with a `name` and a `persona`.
+    /// Names must differ.
     pub characters: Vec<Character>,
 }
 

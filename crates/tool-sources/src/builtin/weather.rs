@@ -1,5 +1,5 @@
 //! `get_weather`: a city's current weather, or the forecast for a day, from Open-Meteo. Values that
-//! the service does not provide are left out, never invented. Not for warnings.
+//! the service does not provide are omitted, never invented. Not for warnings.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{BuiltinTool, days, name_of, output, text, wmo};
 
 pub(super) const NAME: &str = "get_weather";
 
-/// Longest name of a city, in characters.
+/// Maximum length of a city's name, in characters.
 const MAX_CITY_CHARS: usize = 80;
 /// Requested values of the current weather.
 const CURRENT: &str =
@@ -34,7 +34,7 @@ pub(super) struct Weather {
     geocoding: JsonClient,
     locator: Locator,
     timeout: Duration,
-    /// Time zone that is used if that of a place is not known.
+    /// Time zone that is used if that of a place is unknown.
     zone: TimeZone,
 }
 

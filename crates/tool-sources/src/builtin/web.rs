@@ -12,9 +12,9 @@ use url::Url;
 
 use super::settings::{BuiltinError, address};
 
-/// Longest response, in bytes.
+/// Maximum size of a response, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
-/// Longest wait for a connection.
+/// Maximum wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 
 /// Client of a service at one address; clones share its connections.
@@ -23,7 +23,7 @@ pub(super) struct JsonClient {
     /// Purpose of the service, for messages to users and the model.
     what: &'static str,
     url: Url,
-    /// Created at the first use: the server then starts even on a machine without certificates.
+    /// Created on first use: the server then starts even on a machine without certificates.
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
 }
 

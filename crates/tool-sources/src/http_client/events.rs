@@ -1,5 +1,5 @@
-//! Events of an answer, as real servers write them: with lines that mean nothing, without the blank line at the end, or JSON
-//! that is only called a stream of events. Not for what an event says.
+//! Events of an answer, as real servers write them: with meaningless lines, without the blank line
+//! at the end, or as JSON labelled as a stream of events. Not for the content of an event.
 
 use std::collections::VecDeque;
 
@@ -69,7 +69,7 @@ pub(super) fn events(
 struct Parser {
     most: usize,
     line: Vec<u8>,
-    /// The last line ended with a CR, to which an LF belongs.
+    /// True if the last line ended with a CR, which a following LF belongs to.
     is_after_cr: bool,
     event: Option<Sse>,
     /// Form of the body; `None` before its first line.
@@ -142,7 +142,7 @@ impl Parser {
         }
     }
 
-    /// Reads a field. Unknown ones, comments and those of no sense are ignored.
+    /// Reads a field. Unknown fields, comments and invalid values are ignored.
     fn read_field(&mut self, line: &str) {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -183,7 +183,7 @@ mod tests {
 
     const MOST: usize = 40;
 
-    /// The data of the events of a body that comes in pieces of this length.
+    /// Returns the data of the events of a body that arrives in pieces of this length.
     fn read(body: &[u8], length: usize) -> Vec<Result<Sse, SseError>> {
         let pieces: Vec<_> =
             body.chunks(length).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_however_they_are_written() {
+    fn events_are_read_in_every_notation() {
         for body in [
             &b"data: hello\n\n"[..],
             b"data:hello\r\n\r\n",
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_called_a_stream_is_one_event() {
+    fn json_labelled_as_a_stream_is_one_event() {
         for body in [r#"{"id":1}"#, "\n{\"id\":1}\n", "{\n\n \"id\": 1\n}", "[\n{\"id\":1}]"] {
             let data: String = data(body.as_bytes(), 4).into_iter().flatten().collect();
             let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_a_largest_size_and_a_stream_has_none() {
+    fn an_event_has_a_maximum_size_and_a_stream_has_none() {
         let many = "data: x\n\n".repeat(MOST) + &": nothing\n".repeat(MOST);
         assert_eq!(data(many.as_bytes(), 7).len(), MOST);
         for long in ["x".repeat(MOST), "x\ndata: ".repeat(MOST)] {

@@ -1,5 +1,5 @@
-//! Reads the texts of one connection one after the other, long ones off the worker thread, which all connections of it would
-//! wait for. Not for what a text says.
+//! Reader of the texts of one connection, in order. It parses long texts off the worker thread, so
+//! that other connections do not wait. Not for the content of a text.
 
 use std::ops::Deref;
 
@@ -10,14 +10,15 @@ use tokio::task::JoinHandle;
 
 use super::Repair;
 
-/// Most texts that are read off the worker threads at once; each connection has one of them at most. The others wait in the
-/// order in which they came.
+/// Maximum number of texts that are parsed off the worker threads at once; each connection has at
+/// most one of them. The others wait in the order of their arrival.
 const MAX_AT_ONCE: usize = 4;
 
 static PLACES: Semaphore = Semaphore::const_new(MAX_AT_ONCE);
 
 impl Repair {
-    /// Parses the messages of one text as [`Repair::read`] does, off the worker thread where it is long.
+    /// Parses the messages of one text as [`Repair::read`] does, off the worker thread if it is
+    /// long.
     pub(crate) async fn read_apart(&self, text: String) -> Vec<ServerJsonRpcMessage> {
         if text.len() < LONG_TEXT { self.read(&text) } else { apart(self.clone(), text).await }
     }
@@ -29,21 +30,21 @@ where
 {
     // Never closed.
     let place = PLACES.acquire().await.ok();
-    // The place is kept to the end of the work, also if nobody waits for it any more.
+    // The permit is held to the end of the work, even if the reader is dropped.
     let work = move || {
         let _place = place;
         repair.read(&text)
     };
-    // It fails only while the runtime ends.
+    // This fails only while the runtime ends.
     tokio::task::spawn_blocking(work).await.unwrap_or_default()
 }
 
 /// Messages of one connection, in the order of their texts.
 pub(crate) struct MessageReader {
     repair: Repair,
-    /// Text that is read at the moment, off the worker thread.
+    /// Text that is being parsed off the worker thread.
     reading: Option<JoinHandle<Vec<ServerJsonRpcMessage>>>,
-    /// Messages that were read, the last first.
+    /// Parsed messages, in reverse order.
     read: Vec<ServerJsonRpcMessage>,
 }
 
@@ -52,12 +53,12 @@ impl MessageReader {
         Self { repair, reading: None, read: Vec::new() }
     }
 
-    /// Notes what is sent: an answer is read as one to its request.
+    /// Records a sent message: the answer is read according to its request.
     pub(crate) fn note(&self, sent: &ClientJsonRpcMessage) {
         self.repair.note(sent);
     }
 
-    /// Begins to read a text, once [`Self::next`] has returned `None`.
+    /// Starts reading a text, once [`Self::next`] has returned `None`.
     pub(crate) fn begin<T>(&mut self, text: T)
     where
         T: Deref<Target = str> + Send + 'static,
@@ -70,12 +71,13 @@ impl MessageReader {
         }
     }
 
-    /// Ends the request that a text answers of which only the begin is known, as [`Self::begin`] would.
+    /// Fails the request that a text answers, given only the beginning of the text, as
+    /// [`Self::begin`] would.
     pub(crate) fn begin_unread(&mut self, begin: &str, why: &str) {
         self.read.extend(self.repair.unread(begin, why));
     }
 
-    /// Returns the next message; `None` where another text is needed. Nothing is lost if this is cancelled.
+    /// Returns the next message; `None` if another text is needed. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
         if let Some(reading) = &mut self.reading {
             self.read = reading.await.unwrap_or_default();
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_texts_are_read_apart_and_in_order() {
+    async fn long_texts_are_read_off_the_worker_thread_and_in_order() {
         let mut reader = MessageReader::new(Repair::default());
         let mut all = Vec::new();
         for text in [
@@ -131,13 +133,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_outlives_whoever_stops_waiting_for_it() {
+    async fn a_text_is_parsed_even_if_its_reader_is_dropped() {
         let held: Vec<_> = (0..MAX_AT_ONCE).map(|_| PLACES.try_acquire()).collect();
         let mut reader = MessageReader::new(Repair::default());
         reader.begin(answer(1, LONG_TEXT));
         tokio::task::yield_now().await;
         if held.iter().all(Result::is_ok) {
-            assert!(reader.next().now_or_never().is_none(), "all places are taken");
+            assert!(reader.next().now_or_never().is_none(), "all permits are taken");
         }
         drop(held);
         assert_eq!(ids(&mut reader).await, [1]);

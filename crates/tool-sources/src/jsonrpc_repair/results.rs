@@ -1,4 +1,5 @@
-//! Results of a tool server, made such that rmcp reads them. Not for the messages around them. Pure.
+//! Repair of a tool server's results, so that rmcp can read them. Not for the messages around them.
+//! Pure.
 
 use hearken_dialogue::tools::definition::{SCHEMA_FIELDS, data_url};
 use hearken_proto::json::{is_true, weight_of_text};
@@ -7,17 +8,19 @@ use serde_json::{Map, Value, json};
 
 use super::parsed;
 
-/// Version of a server that does not tell its own: the newest that has batches and no rules of its own for results.
+/// Version of a server that does not announce its own: the newest one with batches and without its
+/// own rules for results.
 const VERSION: &str = "2025-03-26";
-/// Memory that the schemas of a page may take that are written as text, in bytes: that of the message does not count them.
+/// Memory limit for the schemas of a page that are written as text, in bytes: the weight of the
+/// message does not include them.
 const MAX_SCHEMAS_IN_TEXT: usize = 1 << 20;
 
-/// Returns the result of this method as rmcp reads it; none if it is not one to what was asked.
+/// Returns the result of this method as rmcp reads it; none if it does not fit the method.
 pub(super) fn proper_result(method: &str, result: Value) -> Option<Value> {
     match method {
         "initialize" if parsed::<InitializeResult>(&result).is_none() => initialised(result),
         "tools/list" => listed(result),
-        // MCP 2026-07-28 has results of other types: the server asks for something first.
+        // MCP 2026-07-28 has results of other types: the server requests something first.
         "tools/call" if result.get("resultType").is_some_and(|kind| kind != "complete") => {
             Some(result)
         }
@@ -58,8 +61,9 @@ fn initialised(result: Value) -> Option<Value> {
     Some(Value::Object(result))
 }
 
-/// Only tools and cursor: rmcp would keep a list for as long as it says. A tool that cannot be read keeps its name,
-/// description and schema; one without a name is left out.
+/// Returns only tools and cursor: otherwise rmcp would cache a list for the time that the server
+/// states. A tool that cannot be read is reduced to its name, description and schema; one without a
+/// name is dropped.
 fn listed(result: Value) -> Option<Value> {
     let Value::Object(mut result) = result else { return None };
     let Some(Value::Array(tools)) = result.remove("tools") else { return None };
@@ -99,7 +103,8 @@ fn tool(mut tool: Value, room: &mut usize) -> Option<Value> {
     Some(kept)
 }
 
-/// Puts the schema of a tool where it belongs: some servers name it as models' interfaces do, or write it as text.
+/// Moves the schema of a tool to its field: some servers name it as model APIs do, or write it as
+/// text.
 fn place_schema(tool: &mut Value, room: &mut usize) {
     let Some(fields) = tool.as_object_mut() else { return };
     if fields.get("inputSchema").is_some_and(Value::is_object) {
@@ -120,7 +125,7 @@ fn schema_in(text: &str, room: &mut usize) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// Writes a result with the names and forms of the protocol.
+/// Rewrites a result with the names and forms of the protocol.
 fn usual(mut result: Value) -> Value {
     let Some(fields) = result.as_object_mut() else { return result };
     let failed = fields.remove("is_error");
@@ -134,7 +139,7 @@ fn usual(mut result: Value) -> Value {
     result
 }
 
-/// Writes a picture that is given as a data URL as its data and type.
+/// Splits a picture in the form of a data URL into its data and type.
 fn bare_picture(block: &mut Value) {
     let Some(fields) = block.as_object_mut() else { return };
     if fields.get("type").is_none_or(|kind| kind != "image") {
@@ -151,7 +156,8 @@ fn bare_picture(block: &mut Value) {
     }
 }
 
-/// A block that cannot be read is told as text, and so is a result that is none.
+/// Returns the result of a call. A block that cannot be read becomes text, and so does an invalid
+/// result.
 fn called(result: Value) -> Value {
     let mut result = match result {
         Value::Object(result) => result,
@@ -215,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_pictures_are_known_in_every_form() {
+    fn failures_and_pictures_are_recognised_in_every_form() {
         for (failed, is_failed) in [
             (json!(true), true),
             (json!(1), true),

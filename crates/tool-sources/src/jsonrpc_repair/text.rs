@@ -1,23 +1,24 @@
-//! Text of a tool server: the JSON values in it, also behind a word of a log and several to a line, and the id in what cannot be
-//! read. Not for what the values mean. Pure.
+//! Text of a tool server: the JSON values in it, also after log output and several per line, and
+//! the id in unreadable text. Not for the meaning of the values. Pure.
 
 use hearken_proto::json::{mended, weight_of_text};
 use serde_json::Value;
 
 use super::MAX_BATCH;
 
-/// Most places of a text at which an object is looked for behind what is no JSON: each may be read to its end.
+/// Maximum number of places at which objects are searched for after other text: each may be parsed
+/// to its end.
 const MAX_GAPS: usize = 8;
 
-/// Values that were found in a text.
+/// Values found in a text.
 pub(super) struct Found {
     pub(super) values: Vec<Value>,
-    /// There is nothing else in the text.
+    /// True if the text contains nothing else.
     pub(super) is_all: bool,
 }
 
-/// Returns the values of a text; none if it has none. What is found behind something else is weighed by itself: the weight
-/// of the whole text may have counted it as a string.
+/// Returns the values of a text; none if it has none. Values after other text are weighed
+/// separately: the weight of the whole text may have counted them as a string.
 pub(super) fn values(text: &str, max_weight: usize) -> Option<Found> {
     let whole = |text: &str| -> Option<Value> { serde_json::from_str(text).ok() };
     let alone = |value: Value| Found { values: vec![value], is_all: true };
@@ -32,7 +33,7 @@ pub(super) fn values(text: &str, max_weight: usize) -> Option<Found> {
     found(text).or_else(|| found(&mended?))
 }
 
-/// Returns the objects in a text, whatever stands before and between them.
+/// Returns the objects in a text, with any text before and between them.
 fn objects(text: &str, max_weight: usize) -> Found {
     let mut found = Found { values: Vec::new(), is_all: true };
     let mut gaps = 0;
@@ -68,13 +69,14 @@ fn objects(text: &str, max_weight: usize) -> Found {
     found
 }
 
-/// Returns the place of the first brace behind which a name may stand.
+/// Returns the position of the first brace that a field name may follow.
 fn object_start(text: &str) -> Option<usize> {
     let mut braces = text.match_indices('{').map(|(at, _)| at);
     braces.find(|at| text[at + 1..].trim_start().starts_with('"'))
 }
 
-/// Returns the id among the outermost fields of a text that cannot be read, as its digits; none if they name a method.
+/// Returns the digits of the id among the outermost fields of an unreadable text; none if they
+/// include a method.
 pub(super) fn outer_id(text: &str) -> Option<Value> {
     let bytes = text.as_bytes();
     let mut at = text.find('{')?;
@@ -104,7 +106,7 @@ pub(super) fn outer_id(text: &str) -> Option<Value> {
     id.map(Value::String)
 }
 
-/// Returns the place of the quote with which a string ends that begins at `start`.
+/// Returns the position of the quote that ends the string starting at `start`.
 fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut is_escaped = false;
     let inner = bytes.get(start + 1..)?;
@@ -116,12 +118,12 @@ fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
     Some(start + 1 + length)
 }
 
-/// Returns the text behind the colon of a field.
+/// Returns the text after the colon of a field.
 fn field_value(rest: &str) -> Option<&str> {
     Some(rest.trim_start().strip_prefix(':')?.trim_start())
 }
 
-/// Returns the digits with which a value begins.
+/// Returns the digits at the start of a value.
 fn digits(value: &str) -> Option<String> {
     let value = value.strip_prefix('"').unwrap_or(value);
     let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_behind_and_between_other_text() {
+    fn values_are_found_after_and_between_other_text() {
         let one = json!({"id": 1});
         for (text, count, is_all) in [
             (r#"{"id":1}"#, 1, true),
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_json_is_mended() {
+    fn nearly_valid_json_is_repaired() {
         for (text, value) in [
             (r#"{"a":"x\ud83d"}"#, json!({"a": "x\u{fffd}"})),
             (r#"{"a":NaN}"#, json!({"a": null})),
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_a_quote_has_its_own_weight() {
+    fn objects_after_other_text_are_weighed_separately() {
         let list = format!(r#"{{"a":[{}]}}"#, vec!["1"; 9_000].join(","));
         assert!(values(&list, 1 << 20).is_some());
         assert!(values(&format!("\" {list}"), 1 << 20).is_some());
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_known_where_nothing_else_is() {
+    fn the_id_of_unreadable_text_is_found() {
         for (text, id) in [
             (r#"{"jsonrpc":"2.0","id":3,"result":{"content":["#, Some("3")),
             (r#"{"id": "3", "result": x}"#, Some("3")),
@@ -200,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_not(text in "(\\PC|[{}\\[\\]\":,\\\\id1 \n]){0,60}") {
+        fn no_text_causes_a_panic(text in "(\\PC|[{}\\[\\]\":,\\\\id1 \n]){0,60}") {
             values(&text, 1 << 10);
             outer_id(&text);
         }

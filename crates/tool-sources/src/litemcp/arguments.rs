@@ -33,7 +33,7 @@ pub(super) fn tool(wire: &litemcp::Tool) -> Result<Tool, String> {
     Ok(Tool {
         name: wire.name.clone(),
         description: with_example(wire.description.as_deref(), wire.example.as_deref()),
-        // LiteMCP does not mark required arguments: those at the end may be left out.
+        // LiteMCP does not mark required arguments: those at the end may be omitted.
         parameters: json!({
             "type": "object", "properties": properties, "additionalProperties": false,
         }),
@@ -125,7 +125,7 @@ pub(super) fn to_wire(tool: &Tool) -> litemcp::Tool {
 }
 
 /// Returns a schema's properties in the order of arguments: the required ones first, in their
-/// listed order, because arguments at the end may be left out.
+/// listed order, because arguments at the end may be omitted.
 fn properties(schema: &Value) -> Vec<(String, &Value)> {
     let Some(all) = schema["properties"].as_object() else { return Vec::new() };
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_tells_all_that_the_tool_tells() {
+    fn a_schema_contains_the_whole_description_of_the_tool() {
         let known = litemcp::Tool {
             description: Some("Adds".into()),
             example: Some("Add 2 and 3".into()),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_tools_take_what_is_required_first() {
+    fn required_arguments_of_our_own_tools_are_first() {
         let wire = to_wire(&ours());
         let kinds: Vec<(&str, &str)> =
             wire.parameters.iter().map(|p| (p.name.as_str(), p.kind.as_str())).collect();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_become_what_our_own_tools_take() {
+    fn strings_become_arguments_of_our_own_tools() {
         let of = |texts: &[&str]| {
             let texts: Vec<String> = texts.iter().map(|t| (*t).to_owned()).collect();
             by_name(&ours(), &texts)
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_survive_the_way_there_and_back() {
+    fn answers_survive_both_conversions() {
         let picture = ToolContent::Image { mime_type: "image/png".into(), base64: "AAAA".into() };
         let content = vec![ToolContent::Text("好".into()), picture];
         let answer = ToolOutput { content, failed: true };
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_as_they_are_written() {
+    fn numbers_are_unchanged() {
         let parameters = json!({"type": "object", "properties": {
             "x": {"type": "number"}, "y": {"type": "array"}}, "required": ["x", "y"]});
         let name = "sum".to_owned();
@@ -390,7 +390,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_given_argument_arrives_in_its_place(
+        fn every_argument_is_in_its_place(
             values in prop::collection::vec(value(), 0..6),
             order in Just((0..6usize).collect::<Vec<_>>()).prop_shuffle(),
         ) {
@@ -412,7 +412,7 @@ mod tests {
         }
 
         #[test]
-        fn no_strings_are_too_odd_for_our_own_tools(texts in prop::collection::vec(".*", 0..8)) {
+        fn no_strings_cause_a_panic(texts in prop::collection::vec(".*", 0..8)) {
             let taken = by_name(&ours(), &texts);
             prop_assert_eq!(taken.is_err(), texts.len() > 5);
         }

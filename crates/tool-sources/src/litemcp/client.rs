@@ -195,7 +195,7 @@ async fn call_over_frames(
 ) -> Result<CallResult, CallFailed> {
     let unanswered = match connection.request(&Body::Call(call)).await {
         Ok(Body::Result(result)) => return Ok(result),
-        Ok(_) => RequestError::Unreadable("it is no result".into()),
+        Ok(_) => RequestError::Unreadable("it is not a result".into()),
         Err(unanswered) => unanswered,
     };
     let never_left = unanswered == RequestError::NeverLeft;

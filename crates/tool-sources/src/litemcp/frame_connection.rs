@@ -16,9 +16,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Capacity of the queue of outgoing requests.
 const QUEUE: usize = 64;
-/// Maximum number of pending requests; the next one fails.
+/// Maximum number of pending requests; further ones fail.
 const MAX_PENDING: usize = 256;
-/// Longest wait for the peer to accept a frame.
+/// Maximum wait for the peer to accept a frame.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of unreadable frames; then the peer does not speak LiteMCP.
 const MAX_UNREADABLE: u32 = 100;
@@ -168,7 +168,7 @@ async fn transfer<S, R>(
             match frame {
                 Ok(text) if deliver(&pending, &text) => {}
                 Ok(_) if unreadable < MAX_UNREADABLE => unreadable += 1,
-                Ok(_) => return "what it sends is no LiteMCP".into(),
+                Ok(_) => return "it does not speak LiteMCP".into(),
                 Err(reason) => return reason,
             }
         }
@@ -196,7 +196,7 @@ pub(super) fn deliver(pending: &Mutex<PendingRequests>, text: &str) -> bool {
         tracing::debug!(bytes = text.len(), "ignored a frame of a LiteMCP peer: not a message");
         return false;
     };
-    // A peer may send a request by mistake, under an id of its own; only responses are accepted.
+    // A peer may send a request by mistake, with its own id; only responses are accepted.
     if !matches!(envelope.kind.as_str(), "info" | "result") {
         tracing::debug!("ignored a message of a LiteMCP peer: not an answer");
         return true;

@@ -37,7 +37,7 @@ impl Decoder for Frames {
 
     fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<String>, FramesError> {
         loop {
-            // Additional line feeds behind an end mark are ignored.
+            // Additional line feeds after an end mark are ignored.
             let blank = bytes.iter().take_while(|b| **b == b'\n').count();
             if blank > 0 {
                 bytes.advance(blank);
@@ -73,7 +73,7 @@ impl Decoder for Frames {
         }
         let rest = bytes.split();
         self.searched = 0;
-        // A part of an end mark is none of the message, nor of its length.
+        // A part of an end mark does not count as part of the message, nor towards its length.
         let begun = rest.iter().rev().take_while(|b| **b == b'\n').count();
         let text = String::from_utf8_lossy(&rest[..rest.len() - begun]);
         Ok((!text.trim().is_empty()).then(|| text.into_owned()))
@@ -121,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_end_is_given_up() {
+    fn an_endless_message_is_refused() {
         let told = read(&[b"12345", b"678901"], 10).unwrap_err().to_string();
         assert_eq!(told, "a message is longer than 10 bytes");
         assert_eq!(read(&[b"1234567890\n\n\n"], 10).unwrap().len(), 1);
-        // The end mark comes in pieces.
+        // The end mark arrives in pieces.
         assert_eq!(read(&[b"1234567890\n", b"\n", b"\n"], 10).unwrap().len(), 1);
         assert_eq!(read(&[b"1234567890\n\n", b"\n1"], 10).unwrap().len(), 2);
-        // It does not come whole.
+        // The end mark is incomplete.
         assert_eq!(read(&[b"1234567890\n\n"], 10).unwrap(), ["1234567890"]);
     }
 
     proptest! {
         #[test]
-        fn messages_arrive_however_the_stream_is_cut(
+        fn messages_are_the_same_however_the_stream_is_split(
             texts in prop::collection::vec("[a-z好]{1,9}", 0..5),
             cut in 1..7usize,
         ) {

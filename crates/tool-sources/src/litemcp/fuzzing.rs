@@ -19,20 +19,20 @@ use super::frames::Frames;
 use super::server::LiteMcpServer;
 use crate::mapping::is_bounded;
 
-/// Longest message of a stream: short, so that inputs reach it.
+/// Maximum size of a message of a stream: small, so that inputs reach it.
 const MAX_BYTES: usize = 100;
-/// Id of the request that waits.
+/// Id of the pending request.
 const ASKED: i64 = 7;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    Builder::new_current_thread().enable_time().build().expect("a runtime needs no more")
+    Builder::new_current_thread().enable_time().build().expect("the runtime can be built")
 });
 
-/// Frames of a LiteMCP tool, one a line: the first answer to a request that waits ends its wait, and
+/// Frames of a LiteMCP tool, one per line: the first answer to a pending request ends its wait, and
 /// nothing else does.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if one of these properties is broken.
 pub fn litemcp_answers(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (tell, mut told) = oneshot::channel();
@@ -55,10 +55,10 @@ pub fn litemcp_answers(bytes: &[u8]) {
     }
 }
 
-/// A tool's description, and its arguments in either order, survive the way there and back.
+/// A tool's description, and its arguments in either order, survive both conversions.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if one of these properties is broken.
 pub fn litemcp_tools(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     if let Ok(wire) = serde_json::from_value::<litemcp::Tool>(value.clone())
@@ -71,7 +71,7 @@ pub fn litemcp_tools(bytes: &[u8]) {
         assert_eq!(arguments::in_order(&wire.parameters, &given), Ok(order));
         assert_eq!(tool.name, wire.name);
     }
-    // As the parameters of a tool of ours, with texts that its peers may send.
+    // Parameters of one of our tools, with texts that its peers may send.
     let tool = Tool { parameters: value, ..greet() };
     let wire = arguments::to_wire(&tool);
     let texts: Vec<String> = ["1", "", "true", "[1.50]", "字", "null", "{}", "\"x\""]
@@ -80,7 +80,7 @@ pub fn litemcp_tools(bytes: &[u8]) {
         .cycle()
         .take(wire.parameters.len())
         .collect();
-    let mut named = arguments::by_name(&tool, &texts).expect("there are as many as parameters");
+    let mut named = arguments::by_name(&tool, &texts).expect("there is one text per parameter");
     // Null means missing.
     named.retain(|_, argument| !argument.is_null());
     if let Ok(order) = arguments::in_order(&wire.parameters, &named) {
@@ -90,11 +90,11 @@ pub fn litemcp_tools(bytes: &[u8]) {
     assert!(arguments::by_name(&tool, &many).is_err());
 }
 
-/// Messages on standard streams: the same however they are cut, and bounded; our server answers
-/// each request once, with what a peer can read.
+/// Messages on standard streams are the same however they are split, and bounded; our server
+/// answers each request once, with a message that a peer can read.
 ///
 /// # Panics
-/// Panics if that is not so.
+/// Panics if one of these properties is broken.
 pub fn litemcp_stdio(bytes: &[u8]) {
     let whole = split(&[bytes]);
     assert_eq!(split(&pieces(bytes)), whole);
@@ -115,7 +115,7 @@ pub fn litemcp_stdio(bytes: &[u8]) {
     assert!(output.is_empty() && answers <= bytes.len() / 2);
 }
 
-/// Splits a stream that comes in these pieces, and reports whether it was read to its end.
+/// Splits a stream that arrives in these pieces, and reports whether it was read to its end.
 fn split(pieces: &[&[u8]]) -> (Vec<String>, bool) {
     let mut frames = Frames::new(MAX_BYTES);
     let mut bytes = BytesMut::new();

@@ -30,7 +30,7 @@ use super::stdio_process::ToolChild;
 use frame_connection::FrameConnection;
 use frames::Frames;
 
-/// Longest message that a tool may send, in bytes.
+/// Maximum size of a message that a tool may send, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// Runs one connection or one child process until it ends. Returns the reason of the end, and true
@@ -59,7 +59,7 @@ pub(super) async fn keep(
             let ended = connect_and_serve(server, source, token, opening).await;
             let said = child.end().await;
             match (ended, said) {
-                // Only if no call was made: later, standard error may repeat what users said.
+                // Only if no call was made: later, standard error may contain users' words.
                 ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
                 (ended, _) => ended,
             }

@@ -31,7 +31,7 @@ const CALLS_AT_ONCE: usize = 8;
 const QUEUE: usize = 64;
 /// Number of ids of one connection that are remembered.
 const MAX_IDS: usize = 1 << 16;
-/// Longest wait for a connection to a running server.
+/// Maximum wait for a connection to a running server.
 const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// Tool offered to LiteMCP peers; clones share it.
@@ -148,7 +148,7 @@ impl LiteMcpServer {
                         open = false;
                         continue;
                     };
-                    // The runtime is ending where there is none.
+                    // No result means that the runtime is ending.
                     let Some((envelope, text)) = decoded(text).await else { return };
                     match self.parse(envelope, &mut ids) {
                         None => continue,
@@ -171,7 +171,7 @@ impl LiteMcpServer {
         }
     }
 
-    /// Parses the request in an envelope; `None` if it is no request, or has an id that was used
+    /// Parses the request in an envelope; `None` if it is not a request, or has an id that was used
     /// before.
     fn parse(
         &self,
@@ -251,7 +251,7 @@ impl LiteMcpServer {
     }
 }
 
-/// Decodes a message, a large one off the worker threads. `None` if the runtime is ending.
+/// Decodes a message, off the worker threads if it is large. `None` if the runtime is ending.
 async fn decoded(text: HeldText) -> Option<(Result<Envelope, DecodeError>, HeldText)> {
     if text.len() < LONG_TEXT {
         return Some((Envelope::decode(&text), text));

@@ -1,5 +1,5 @@
-//! Client for LiteMCP over the network: headers of every request, WebSocket, and HTTP, where each
-//! request is an HTTP request of its own. Not for the contents of requests.
+//! Client for LiteMCP over the network: headers of every request, WebSocket, and HTTP, with one
+//! HTTP request per message. Not for the contents of requests.
 
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ impl HttpTool {
         if tool.version.is_ours() { Ok(tool) } else { Err(foreign(tool.version)) }
     }
 
-    /// Calls the tool. A result is valid whatever the HTTP status is.
+    /// Calls the tool. A result is valid with any HTTP status.
     pub(super) async fn call(&self, call: &ToolCall) -> Result<CallResult, CallFailed> {
         let (status, body) = self.send(self.client.post(self.url.clone()).json(call)).await?;
         let failed = |error| CallFailed { error, not_sent: false, broken: false };

@@ -12,8 +12,8 @@ use super::{ChangeError, RETRY_WAIT, Registry};
 const CHECK_PINS_EVERY: Duration = Duration::from_secs(30);
 
 impl Registry {
-    /// Stores the pins of definitions that are seen for the first time. If there are `others`,
-    /// follows what they pin and accept too. Never returns.
+    /// Stores the pins of definitions that are seen for the first time. If there are `others`, also
+    /// applies their pins and acceptances. Never returns.
     pub async fn keep_pins(&self, others: bool) {
         let [servers, clients] = self.0.sources.all_pins();
         loop {
@@ -35,7 +35,7 @@ impl Registry {
         }
     }
 
-    /// Stores new pins, and takes over those of the store.
+    /// Stores new pins, and applies those of the store.
     async fn sync_pins(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.0.changing.lock().await;
         let [servers, clients] = self.0.sources.all_pins();
@@ -49,8 +49,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Accepts the current definitions of a source's tools, or of one of them. Returns how many had
-    /// changed.
+    /// Accepts the current definitions of a source's tools, or of one of them. Returns the number
+    /// of changed ones.
     ///
     /// # Errors
     /// There is no such source or tool, or the store failed.

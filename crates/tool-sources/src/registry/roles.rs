@@ -1,4 +1,5 @@
-//! Changes of roles at run time: they are stored, and hold from each conversation's next turn on. Not for what a role does.
+//! Changes of roles at run time: they are stored, and apply from each conversation's next turn on.
+//! Not for the effects of a role.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl Registry {
         self.0.store.role_versions(role_id).await
     }
 
-    /// Adds a role, which nobody has yet.
+    /// Adds a role, which no device has yet.
     ///
     /// # Errors
     /// The store failed.
@@ -66,7 +67,7 @@ impl Registry {
         Ok(outcome)
     }
 
-    /// Deletes a role; who has it has none then. Returns false if there is none.
+    /// Deletes a role; its devices have none then. Returns false if there is no such role.
     ///
     /// # Errors
     /// The store failed.
@@ -77,7 +78,7 @@ impl Registry {
         Ok(deleted)
     }
 
-    /// Gives a device a role; empty for none. Returns none if there is no such device.
+    /// Assigns a role to a device; empty for none. Returns none if there is no such device.
     ///
     /// # Errors
     /// The store failed.

@@ -1,5 +1,5 @@
-//! Tokens of tool clients that are made and revoked at run time: they are stored, and a revoked one ends its connections. Not
-//! for the format of tokens.
+//! Tokens of tool clients that are created and revoked at run time: they are stored, and a revoked
+//! one ends its connections. Not for the format of tokens.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::Registry;
 
 impl Registry {
-    /// Returns the tokens that were made over the API or are revoked, the last made first.
+    /// Returns the tokens that were created over the API or are revoked, newest first.
     ///
     /// # Errors
     /// The store failed.
@@ -17,7 +17,7 @@ impl Registry {
         self.0.store.tool_tokens().await
     }
 
-    /// Stores a token that was made. Returns false if there are too many.
+    /// Stores a new token. Returns false if there are too many.
     ///
     /// # Errors
     /// The store failed.
@@ -25,7 +25,8 @@ impl Registry {
         self.0.store.add_tool_token(token).await
     }
 
-    /// Revokes the token with this serial for good, and ends its connections. Returns false if there are too many.
+    /// Permanently revokes the token with this serial, and ends its connections. Returns false if
+    /// there are too many.
     ///
     /// # Errors
     /// The store failed.
@@ -40,7 +41,7 @@ impl Registry {
         Ok(was_revoked)
     }
 
-    /// Takes the revoked tokens from the store.
+    /// Applies the revoked tokens of the store.
     pub(super) async fn take_revoked_tokens(&self) -> Result<(), StoreError> {
         let revoked: HashSet<String> =
             self.0.store.revoked_tool_tokens().await?.into_iter().collect();

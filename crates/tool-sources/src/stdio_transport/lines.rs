@@ -1,26 +1,27 @@
-//! Lines that a program writes, and the messages that it writes over several of them. A line that is too long costs no other one.
-//! Not for what a message says.
+//! Lines that a program writes, and messages that span several lines. A line that is too long loses
+//! no other one. Not for the content of a message.
 
 use bytes::BytesMut;
 use tokio_util::codec::Decoder;
 
-/// What is kept of a line that is too long, in bytes: its id may tell which call it would have ended.
+/// Stored part of a line that is too long, in bytes: its id may show which call it answers.
 const KEPT_BYTES: usize = 1 << 10;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Text(String),
-    /// Begin of a line that is too long.
+    /// Beginning of a line that is too long.
     TooLong(String),
 }
 
-/// Decoder of lines of at most `most` bytes. It has no errors, at which reading would end.
+/// Decoder of lines of at most `most` bytes. It returns no errors, because an error would end the
+/// reading.
 pub(super) struct Lines {
     most: usize,
-    /// Number of bytes without an end of a line.
+    /// Number of bytes already searched without finding the end of a line.
     searched: usize,
-    /// Begin of a line that is too long and goes on.
+    /// Beginning of an incomplete line that is too long.
     kept: Option<String>,
 }
 
@@ -34,7 +35,8 @@ impl Lines {
         match self.kept.take() {
             Some(kept) => Line::TooLong(kept),
             None if bytes.len() > self.most => Line::TooLong(begin(bytes)),
-            // Programs write their logs in any encoding; a message with an odd character is still one.
+            // Programs write their logs in any encoding; a message with an odd character is still a
+            // message.
             None => Line::Text(String::from_utf8_lossy(bytes).into_owned()),
         }
     }
@@ -76,7 +78,7 @@ impl Decoder for Lines {
     }
 }
 
-/// Joins the lines of a message that is written over several, as programs do that indent JSON.
+/// Joins the lines of a message that spans several, as programs with indented JSON write it.
 pub(super) struct JoinedLines {
     most: usize,
     text: String,
@@ -89,7 +91,8 @@ impl JoinedLines {
         Self { most, text: String::new(), outline: Outline::default() }
     }
 
-    /// Takes a line. Returns the texts that are whole by it: first the begin of a message that another one interrupts.
+    /// Adds a line. Returns the texts that it completes: first the beginning of a message that
+    /// another one interrupts.
     pub(super) fn push(&mut self, line: String) -> Vec<String> {
         let begins = line.trim_start_matches('\u{feff}').trim_start().starts_with('{');
         let mut outline = Outline::default();
@@ -123,7 +126,7 @@ impl JoinedLines {
     }
 }
 
-/// Where a piece of JSON ends.
+/// Nesting of an incomplete piece of JSON, to find its end.
 #[derive(Debug, Default)]
 struct Outline {
     depth: usize,
@@ -165,7 +168,7 @@ mod tests {
 
     const MOST: usize = 20;
 
-    /// The lines of what a program writes in these pieces.
+    /// Returns the lines of a program's output in these pieces.
     fn lines(pieces: &[&[u8]]) -> Vec<Line> {
         let mut decoder = Lines::new(MOST);
         let mut buffer = BytesMut::new();
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_lines_cost_no_other_one() {
+    fn odd_lines_lose_no_other_one() {
         let long = "x".repeat(MOST + 1);
         let too_long = || Line::TooLong(long.clone());
         let ended = format!("{long}\na\n");
@@ -236,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_lines(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_cause_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let whole = lines(&[&bytes]);
             let pieces: Vec<&[u8]> = bytes.chunks(3).collect();
             prop_assert_eq!(lines(&pieces).len(), whole.len());

@@ -1,5 +1,5 @@
-//! The built-in tools, before services that answer as Open-Meteo and ip-api.com are documented to,
-//! and before dead, slow and broken ones.
+//! The built-in tools with stub services that answer as Open-Meteo and ip-api.com document, and
+//! with dead, slow and broken ones.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 type Answers = dyn Fn(&str) -> Option<(u16, String)> + Send + Sync;
 
-/// The services of the world at one address, and what they were asked.
+/// Stub of all services at one address, with the requests that it received.
 struct World {
     base: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -21,7 +21,7 @@ struct World {
 }
 
 impl World {
-    /// Answers each path with its query; none: never.
+    /// Starts a stub that answers each path with its query; `None` leaves a request unanswered.
     async fn start(
         answers: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static,
     ) -> Self {
@@ -48,7 +48,7 @@ impl World {
                     let head = format!(
                         "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
                     );
-                    // The asker may be gone.
+                    // The client may be gone.
                     stream.write_all((head + &body).as_bytes()).await.ok();
                 });
             }
@@ -70,10 +70,10 @@ impl World {
         Builtin::new(&self.settings(), &jiff::tz::TimeZone::UTC).unwrap()
     }
 
-    /// The last question to this path.
+    /// Returns the last request to this path.
     fn asked(&self, path: &str) -> url::Url {
         let asked = self.asked.lock().unwrap();
-        let last = asked.iter().rev().find(|p| p.starts_with(path)).expect("it was asked");
+        let last = asked.iter().rev().find(|p| p.starts_with(path)).expect("there was a request");
         format!("{}{last}", self.base).parse().unwrap()
     }
 }
@@ -84,7 +84,7 @@ impl Drop for World {
     }
 }
 
-/// A day from today on, in Shanghai.
+/// Returns a day, as an offset from today in Shanghai.
 fn day(from_today: i64) -> String {
     let today = Timestamp::now().in_tz("Asia/Shanghai").unwrap().date();
     today.checked_add(from_today.days()).unwrap().to_string()
@@ -114,11 +114,11 @@ fn forecast(path: &str) -> Value {
     answer
 }
 
-/// Open-Meteo and ip-api.com, when all is well.
+/// Answers of Open-Meteo and ip-api.com without faults.
 fn well(path: &str) -> Option<(u16, String)> {
     let body = match path.split('?').next().unwrap_or_default() {
         "/search" if path.contains("Nowhere") => json!({"generationtime_ms": 0.5}),
-        // What the service does not find by its longer name.
+        // The service does not find this longer name.
         "/search" if path.contains("%E5%B8%82") => json!({"generationtime_ms": 0.5}),
         "/search" => json!({"results": [{
             "id": 1_816_670, "name": "北京", "latitude": 39.9075, "longitude": 116.39723,
@@ -133,7 +133,7 @@ fn well(path: &str) -> Option<(u16, String)> {
     Some((200, body.to_string()))
 }
 
-/// What a tool answers, and whether it failed.
+/// Returns the answer of a tool, and whether it failed.
 pub(super) async fn ask(tools: &Builtin, name: &str, arguments: Value) -> (bool, String) {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
     let call = ToolCall { id: "1".into(), name: name.into(), arguments };
@@ -149,7 +149,7 @@ pub(super) async fn told(tools: &Builtin, name: &str, arguments: Value) -> Value
 }
 
 #[tokio::test]
-async fn the_weather_is_told_of_now_and_of_a_day_to_come() {
+async fn the_current_weather_and_a_forecast_are_returned() {
     let world = World::start(well).await;
     let tools = world.tools();
     let now = told(&tools, "get_weather", json!({"city": "北京"})).await;
@@ -190,7 +190,7 @@ async fn the_weather_is_told_of_now_and_of_a_day_to_come() {
 }
 
 #[tokio::test]
-async fn place_and_time_are_told() {
+async fn place_and_time_are_returned() {
     let world = World::start(well).await;
     let tools = world.tools();
     let here = told(&tools, "get_location", json!({})).await;
@@ -210,7 +210,7 @@ async fn place_and_time_are_told() {
 }
 
 #[tokio::test]
-async fn a_service_that_fails_is_told_of_and_nothing_is_invented() {
+async fn a_failing_service_is_reported_and_nothing_is_invented() {
     let huge = "x".repeat(300 << 10);
     let long = format!("{{\"results\": \"{huge}\"}}");
     type Case = (&'static str, u16, String, &'static str);

@@ -1,5 +1,5 @@
-//! The tools that change how one session is talked to, and which sources a conversation without a
-//! device has.
+//! The tools that change the style of one session, and the sources of a conversation without a
+//! device.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn style(shared: &SharedStyle) -> ConversationStyle {
 }
 
 #[tokio::test]
-async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
+async fn the_language_of_answers_is_set_and_returned_in_one_session_only() {
     let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
     let shared = SharedStyle::default();
     let other = SharedStyle::default();
@@ -61,7 +61,7 @@ async fn the_language_of_answers_is_set_and_told_in_one_session_alone() {
 }
 
 #[tokio::test]
-async fn a_character_is_entered_told_of_and_left() {
+async fn a_character_is_entered_reported_and_left() {
     let shared = SharedStyle::default();
     let all = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
     let tools = all.for_conversation("s-1", &shared);
@@ -109,9 +109,9 @@ async fn a_character_is_entered_told_of_and_left() {
 }
 
 #[tokio::test]
-async fn a_conversation_has_what_is_for_everybody_and_its_own_tools() {
+async fn a_conversation_has_the_shared_sources_and_its_own_tools() {
     let process = CancellationToken::new();
-    // Nobody listens there: that a server is away takes no source from the list.
+    // No server listens there: an unreachable server does not remove a source from the list.
     let away = |name: &str| address(name, "http://127.0.0.1:9/mcp".into());
     let servers = [
         away("everybodys"),

@@ -1,5 +1,5 @@
-//! Servers that keep to no protocol, scripted: every call and every attempt to connect has an end
-//! within its time and within bounded memory, and the next one works where the server does.
+//! Scripted servers that violate the protocol: every call and every attempt to connect ends within
+//! its time limit and within bounded memory, and the next one works if the server does.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,21 +18,21 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Longest wait of the calls here.
+/// Time limit of the calls in these tests.
 const WITHIN: Duration = Duration::from_secs(1);
-/// What an endless answer sends before it gives up.
+/// Number of bytes that an endless answer sends before it stops.
 const ENDLESS_BYTES: usize = 256 << 20;
-/// Memory that may come and go meanwhile.
+/// Tolerated growth of memory.
 const FEW_MEBIBYTES: usize = 100;
 /// Number of pages with 4 MiB each: more than that memory.
 const FAT_PAGES: usize = 30;
 
-/// What a server does instead of answering as it should.
+/// Misbehaviour of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Manner {
-    /// Nothing at all: it answers as a server of 2025-11-25 does.
+    /// None: it answers as a server of 2025-11-25 does.
     Proper,
-    /// Takes the request and says nothing.
+    /// Accepts the request and never answers.
     Silent,
     /// Answers another request.
     OtherId,
@@ -40,25 +40,25 @@ enum Manner {
     OddResult,
     /// An error without a code.
     OddError,
-    /// This status and body, and no word of the protocol.
+    /// This status and body, without a message of the protocol.
     Page(u16, &'static str),
-    /// A whole body is promised, and half of it comes.
+    /// Half of the announced body.
     Half,
-    /// An answer that does not end.
+    /// An endless answer.
     EndlessBody,
-    /// A stream of events of which the first does not end.
+    /// A stream of events whose first event is endless.
     EndlessEvent,
     /// A stream of events that ends before the answer.
     NoEvent,
-    /// Sends the client to this port.
+    /// Redirects the client to this port.
     Elsewhere(u16),
-    /// Each page of tools has a next one: always the same, or always another.
+    /// Each page of tools has a next one: always the same, or always a different one.
     Pages(&'static str),
-    /// Pages of one tool with a description of 4 MiB, to be kept for an hour.
+    /// Pages of one tool with a description of 4 MiB, to be cached for an hour.
     FatPages,
 }
 
-/// What is soon seen to be no answer, whatever was asked.
+/// Misbehaviours that are soon recognised as no answer, to every request.
 const NO_ANSWERS: [Manner; 8] = [
     Manner::OtherId,
     Manner::OddResult,
@@ -70,10 +70,10 @@ const NO_ANSWERS: [Manner; 8] = [
     Manner::NoEvent,
 ];
 
-/// When it does so.
+/// Method whose requests get this misbehaviour.
 type Rude = (&'static str, Manner);
 
-/// A server on a port of its own, which misbehaves at requests of one method.
+/// A server on its own port, which misbehaves at requests of one method.
 struct Hostile {
     port: u16,
     rude: Arc<Mutex<Rude>>,
@@ -146,7 +146,7 @@ fn tool() -> Value {
     json!({"name": "say", "inputSchema": {"type": "object"}})
 }
 
-/// What a server of 2025-11-25 answers.
+/// Returns the answer of a server of 2025-11-25.
 fn properly(asked: &Value) -> Value {
     let result = match asked["method"].as_str().unwrap() {
         "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
@@ -222,13 +222,13 @@ async fn endless(stream: &mut TcpStream, content_type: &str, start: &str) {
     let piece = vec![b'x'; 1 << 20];
     let mut sent = stream.write_all(head.as_bytes()).await;
     for _ in 0..ENDLESS_BYTES / piece.len() {
-        // Refused is what we want to be.
+        // A refused connection is expected.
         let Ok(()) = sent else { return };
         sent = stream.write_all(&piece).await;
     }
 }
 
-/// Memory has stayed within bounds since there were this many bytes.
+/// Checks that memory stayed within bounds since there were this many bytes.
 fn peak_is_little_more_than(before: usize) {
     let grown = (peak_memory_bytes() - before) >> 20;
     assert!(grown < FEW_MEBIBYTES, "{grown} MiB more at the peak");
@@ -273,7 +273,7 @@ async fn every_call_has_an_end_and_the_next_one_works() {
         let begun = Instant::now();
         let answer = say(&server).await;
         let took = begun.elapsed();
-        // A bare value is what the tool says.
+        // A bare value is the tool's text.
         let is_told = matches!(style, Manner::OddResult);
         assert!(answer.is_err() || is_told && words(&answer) == "7", "{style:?}: {answer:?}");
         assert!(took < WITHIN * 3, "{style:?}: {took:?}");
@@ -282,13 +282,13 @@ async fn every_call_has_an_end_and_the_next_one_works() {
         let works = || async { say(&server).await.ok() };
         assert_eq!(words(&Ok(eventually("the next call works", works).await)), "said", "{style:?}");
     }
-    assert_eq!(other.heads(), Vec::<String>::new(), "our token is for one server");
+    assert_eq!(other.heads(), Vec::<String>::new(), "our token is sent to one server only");
     assert!(hostile.heads().iter().all(|head| head.contains("Bearer for this server only")));
     peak_is_little_more_than(before);
 }
 
 #[tokio::test]
-async fn servers_that_are_older_than_the_first_question_are_spoken_to() {
+async fn servers_that_do_not_know_the_version_question_are_supported() {
     let refusals = [Manner::Page(400, "Bad Request"), Manner::Page(405, "")];
     for style in refusals.into_iter().chain(NO_ANSWERS) {
         eprintln!("{style:?}");
@@ -335,7 +335,7 @@ async fn handshakes_and_lists_have_an_end() {
 }
 
 #[tokio::test]
-async fn lists_without_an_end_are_cut() {
+async fn endless_lists_are_truncated() {
     for (next, tools) in [("again", 200), ("", 1_000)] {
         let hostile = Hostile::start(("tools/list", Manner::Pages(next))).await;
         let (all, _process) = sources(&[hostile.settings()]);
@@ -346,7 +346,7 @@ async fn lists_without_an_end_are_cut() {
 }
 
 #[tokio::test]
-async fn no_more_than_a_page_of_a_list_is_held() {
+async fn at_most_one_page_of_a_list_is_in_memory() {
     let before = peak_memory_bytes();
     let hostile = Hostile::start(("tools/list", Manner::FatPages)).await;
     let (all, _process) = sources(&[hostile.settings()]);
@@ -363,7 +363,7 @@ fn shell(name: &str, script: &str, rest: Vec<String>) -> ToolServer {
 }
 
 #[tokio::test]
-async fn a_child_that_talks_beside_the_protocol_is_understood_where_it_can_be() {
+async fn a_child_with_extra_output_works_if_possible() {
     let Some(peers) = Peers::installed() else { return };
     let before = peak_memory_bytes();
     let (program, mut arguments) = peers.everything("stdio");
@@ -385,7 +385,8 @@ async fn a_child_that_talks_beside_the_protocol_is_understood_where_it_can_be() 
     all.stop().await;
 }
 
-/// A program that writes its answers behind a word of its log and over two lines, after a line in Latin-1 and one of 17 MiB.
+/// A program that writes its answers after log output and over two lines, after a line in Latin-1
+/// and one of 17 MiB.
 const ODD_LINES: &str = r#"
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
@@ -409,14 +410,14 @@ done
 "#;
 
 #[tokio::test]
-async fn odd_lines_of_a_child_cost_no_other_one() {
+async fn odd_lines_of_a_child_lose_no_other_one() {
     let (all, process) = sources(&[shell("odd", ODD_LINES, Vec::new())]);
     ready(&all).await;
     let odd = source(&all, "odd");
     for _ in 0..2 {
         assert_eq!(words(&say(&odd).await), "said \u{fffd}");
     }
-    assert_eq!(all.inventory(AGENT).sources[0].connections, 1, "it was not started again");
+    assert_eq!(all.inventory(AGENT).sources[0].connections, 1, "it was not restarted");
     process.cancel();
     all.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Our client before tools that say the wrong things, too much, or nothing.
+//! Our client with tools that send wrong answers, too much, or nothing.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::sync::CancellationToken;
 
-/// What never comes is given up after this.
+/// Timeout for answers that never arrive.
 const SHORT_MS: u64 = 600;
-/// What comes has this long, for it may be a busy machine.
+/// Timeout for answers that arrive, on a busy machine.
 const LONG_MS: u64 = 10_000;
 
-/// A scripted tool that listens; gone when dropped.
+/// A scripted tool that listens; stopped when dropped.
 struct Peer {
     url: String,
     task: JoinHandle<()>,
@@ -35,12 +35,13 @@ impl Drop for Peer {
 }
 
 impl Peer {
-    /// A tool `t` over WebSocket: calls get what the script says, of the connection's number.
+    /// Starts a tool `t` over WebSocket: calls are answered by the script, given the connection's
+    /// number.
     async fn start(script: impl FnMut(usize, &Value) -> Vec<Message> + Send + 'static) -> Self {
         Self::telling(|id| info(id, json!([1, 0, 0]), json!([{"name": "x"}])), script).await
     }
 
-    /// One that answers `get` so.
+    /// Starts a tool that answers `get` with this message.
     async fn telling(
         told: impl Fn(&Value) -> Message + Send + 'static,
         mut script: impl FnMut(usize, &Value) -> Vec<Message> + Send + 'static,
@@ -59,7 +60,7 @@ impl Peer {
                         _ => script(connection, &asked),
                     };
                     for answer in answers {
-                        // The client may have gone meanwhile.
+                        // The client may have disconnected meanwhile.
                         socket.send(answer).await.ok();
                     }
                 }
@@ -68,7 +69,7 @@ impl Peer {
         Self { url, task }
     }
 
-    /// Its settings.
+    /// Returns its settings.
     fn settings(&self, name: &str) -> ToolServer {
         long(litemcp_address(name, self.url.clone()))
     }
@@ -78,12 +79,12 @@ fn long(server: ToolServer) -> ToolServer {
     ToolServer { timeout_ms: LONG_MS, start_timeout_ms: LONG_MS, ..server }
 }
 
-/// The same, its calls given up soon.
+/// Returns the same settings with a short timeout for calls.
 fn given_up(server: ToolServer) -> ToolServer {
     ToolServer { timeout_ms: SHORT_MS, ..server }
 }
 
-/// The same, soon given up altogether.
+/// Returns the same settings with short timeouts for calls and for the start.
 fn short(server: ToolServer) -> ToolServer {
     ToolServer { start_timeout_ms: SHORT_MS, ..given_up(server) }
 }
@@ -104,7 +105,7 @@ fn result(id: &Value, text: &str) -> Message {
     message(json!([1, 0, 0]), id, "result", result)
 }
 
-/// The question's first argument.
+/// Returns the question's first argument.
 fn asked_for(question: &Value) -> &str {
     question["data"]["arguments"][0].as_str().unwrap()
 }
@@ -117,7 +118,7 @@ async fn ask(all: &Sources, name: &str, x: &str) -> Result<ToolOutput, ToolError
     call(&source(all, name), "t", json!({"x": x})).await
 }
 
-/// The sources of these settings, all ready.
+/// Returns the sources of these settings, all ready.
 async fn started(servers: &[ToolServer]) -> (Sources, CancellationToken) {
     let started = sources(servers);
     ready(&started.0).await;
@@ -164,7 +165,7 @@ async fn only_the_answer_to_a_call_answers_it() {
 }
 
 #[tokio::test]
-async fn a_call_always_has_an_end() {
+async fn a_call_always_ends() {
     let silent = Peer::start(|_, _| Vec::new()).await;
     let foreign = Peer::start(|_, asked| vec![result(&json!(-1), asked_for(asked))]).await;
     let wrong = Peer::start(|_, asked| vec![info(&asked["id"], json!([1, 0, 0]), json!([]))]).await;
@@ -188,17 +189,17 @@ async fn a_call_always_has_an_end() {
     let both = tokio::join!(ask(&all, "silent", ""), ask(&all, "foreign", ""));
     assert_eq!(both, (Err(timeout.clone()), Err(timeout)));
     for (name, error) in [
-        ("wrong", failed("cannot read the tool's answer: it is no result")),
+        ("wrong", failed("cannot read the tool's answer: it is not a result")),
         ("broken", failed("cannot read the tool's answer: `data.response` is missing")),
         ("newer", failed("incompatible LiteMCP version 2.0.0: this server supports 1.0.0")),
     ] {
-        // At once: their time is long.
+        // Immediately: their timeout is long.
         assert_eq!(ask(&all, name, "").await, Err(error));
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_under_a_call_is_made_anew() {
+async fn a_connection_that_breaks_during_a_call_is_reopened() {
     let closing = Peer::start(|n, asked| match n {
         0 => vec![Message::Close(None)],
         _ => vec![echo(asked)],
@@ -223,7 +224,7 @@ async fn a_connection_that_breaks_under_a_call_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_tool_that_cannot_be_used_says_why() {
+async fn the_state_of_an_unusable_tool_has_a_reason() {
     let script = |_: usize, _: &Value| Vec::new();
     let newer = Peer::telling(|id| info(id, json!([2, 0, 0]), json!([])), script).await;
     let wrong = Peer::telling(|id| result(id, "t"), script).await;
@@ -272,7 +273,7 @@ async fn a_tool_that_cannot_be_used_says_why() {
     all.stop().await;
 }
 
-/// A scripted tool over HTTP: each request gets these bytes.
+/// Starts a scripted tool over HTTP: each request gets these bytes.
 async fn web(script: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Peer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/t", listener.local_addr().unwrap());
@@ -280,7 +281,7 @@ async fn web(script: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Peer {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let request = request(&mut stream).await;
-            // The client may have gone meanwhile.
+            // The client may have disconnected meanwhile.
             stream.write_all(&script(&request)).await.ok();
             if !request.is_empty() && script(&request).is_empty() {
                 // Held open, so that the client waits.
@@ -291,7 +292,7 @@ async fn web(script: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Peer {
     Peer { url, task }
 }
 
-/// A request with its body.
+/// Reads a request with its body.
 async fn request(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     loop {
@@ -315,7 +316,7 @@ fn reply(status: &str, body: &str) -> Vec<u8> {
         .into()
 }
 
-/// A tool over HTTP whose calls get this.
+/// Starts a tool over HTTP whose calls get this answer.
 async fn calls_get(status: &'static str, body: impl Into<String>) -> Peer {
     let body = body.into();
     web(move |request| {
@@ -328,7 +329,7 @@ async fn calls_get(status: &'static str, body: impl Into<String>) -> Peer {
 }
 
 #[tokio::test]
-async fn a_call_over_http_always_has_an_end() {
+async fn a_call_over_http_always_ends() {
     let failed = json!({"params": {}, "response": {"content": [{"data": "no"}], "error": true}});
     let peers = [
         calls_get("200 OK", "<html>").await,
@@ -359,7 +360,7 @@ async fn a_call_over_http_always_has_an_end() {
 }
 
 #[tokio::test]
-async fn the_token_goes_under_both_names_but_for_those_that_are_set() {
+async fn the_token_is_sent_in_both_headers_except_configured_ones() {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let peer = web(move |request| {
         tell.send(request.to_lowercase()).unwrap();

@@ -1,5 +1,5 @@
 //! The Python SDK's servers: 25 tools in pages of 3 and of 10, over both transports, of the last
-//! SDK that knows sessions only (`mcp` 1.30.0, 2025-11-25) and of the present one (`mcp` 2.3.0
+//! SDK that supports only sessions (`mcp` 1.30.0, 2025-11-25) and of the current one (`mcp` 2.3.0
 //! with `fastmcp` 4.1.2, 2026-07-28); killed, hanging and far too talkative.
 
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use serde_json::json;
 
 use super::remote::{answers_of_every_kind, learns_a_tool};
 
-/// The servers that know sessions only.
+/// Servers that support only sessions.
 const OLD: Program = Peers::legacy;
-/// The servers of the present.
+/// Current servers.
 const NEW: Program = Peers::pages;
 
-/// Servers with both sizes of pages over both transports.
+/// Starts servers with both sizes of pages over both transports.
 fn all_of(peers: &Peers, program: Program) -> (Vec<Listening>, Vec<ToolServer>) {
     let mut running = Vec::new();
     let mut servers = Vec::new();
@@ -57,7 +57,7 @@ async fn each_lists_25_tools_and_answers(running: &[Listening], all: &Sources) {
     assert!(grown < 120, "{grown} MiB more at the peak");
 }
 
-/// What is longer than a message may be is refused, and the next call is answered.
+/// Checks that a message over the maximum size is refused, and the next call is answered.
 async fn talks_too_much(server: &Arc<dyn ToolSource>) {
     let endless = call(server, "long", json!({"bytes": 40_000_000})).await;
     assert!(endless.is_err());
@@ -83,14 +83,14 @@ async fn servers_without_sessions_list_25_tools_in_pages_and_answer() {
     let (all, _process) = sources(&servers);
     each_lists_25_tools_and_answers(&running, &all).await;
     for report in all.inventory(AGENT).sources {
-        // A child that takes 10 s to start is asked for the older one.
+        // A child that takes 10 s to start is asked for the older version.
         let may_be_slow = report.name.starts_with("child") && report.protocol == "2025-11-25";
         assert!(may_be_slow || report.protocol == "2026-07-28", "{report:?}");
     }
 }
 
-/// A call that hangs ends by itself and is cancelled at the server; one whose server is killed
-/// ends long before its time.
+/// Checks that a hanging call ends by itself and is cancelled at the server, and that a call whose
+/// server is killed ends long before its timeout.
 async fn hangs_and_dies(program: Program) {
     let Some(peers) = Peers::installed() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -110,10 +110,10 @@ async fn hangs_and_dies(program: Program) {
     let hang = json!({"seconds": 600});
     let hung = call(&brief, "hangs", hang.clone()).await;
     assert_eq!(hung, Err(ToolError::Timeout(Duration::from_secs(1))));
-    // It may be there before anything stands in it.
+    // The file may exist before its content is written.
     let told =
         || async { std::fs::read_to_string(&marks).ok().filter(|told| told.ends_with('\n')) };
-    assert_eq!(eventually("the server heard of it", told).await, "cancelled\n");
+    assert_eq!(eventually("cancelled at the server", told).await, "cancelled\n");
     assert_eq!(echo(&brief, "meanwhile").await.unwrap(), "pages: meanwhile");
 
     let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! Remote servers as sources: real ones, over both transports and in both eras, killed and
-//! started again.
+//! Real remote servers as sources, over both transports and in both protocol eras, killed and
+//! restarted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,8 @@ async fn a_child_with_25_tools_in_pages_of_three_is_used_in_every_way() {
     ready(&all).await;
     let report = &all.inventory(AGENT).sources[0];
     assert_eq!(report.tools.len(), 25);
-    // A machine that starts it within 10 s speaks the newer one; else it is asked for the older.
+    // A machine that starts it within 10 s uses the newer version; otherwise it is asked for the
+    // older one.
     assert!(["2026-07-28", "2025-11-25"].contains(&report.protocol.as_str()), "{report:?}");
     assert_eq!(report.tools[0].parameters["required"], json!(["text"]));
     let pages = source(&all, "pages");
@@ -41,7 +42,7 @@ async fn a_child_with_25_tools_in_pages_of_three_is_used_in_every_way() {
     assert!(both.0.is_err());
     assert_eq!(both.1.unwrap(), "pages: meanwhile");
     let told = || std::fs::read_to_string(&marks).ok().filter(|told| !told.is_empty());
-    assert_eq!(eventually("the server heard of it", || async { told() }).await, "cancelled\n");
+    assert_eq!(eventually("cancelled at the server", || async { told() }).await, "cancelled\n");
 
     let number = || async { words(&call(&pages, "process", json!({})).await).to_owned() };
     let first = number().await;
@@ -90,7 +91,7 @@ pub(super) async fn learns_a_tool(server: &Arc<dyn ToolSource>) {
 }
 
 #[tokio::test]
-async fn a_server_at_an_address_is_listed_anew_and_found_again_after_its_death() {
+async fn a_server_at_an_address_is_listed_again_and_reconnected_after_its_death() {
     let Some(peers) = Peers::installed() else { return };
     let port = free_port();
     let (program, mut arguments) = peers.pages(&["--pages", "10"]);
@@ -108,7 +109,7 @@ async fn a_server_at_an_address_is_listed_anew_and_found_again_after_its_death()
     let away = echo(&pages, "hi").await;
     assert!(matches!(away, Err(ToolError::Unavailable(_))), "{away:?}");
     assert!(begun.elapsed() < Duration::from_secs(8));
-    assert_eq!(pages.tools().len(), 26, "tools stay known");
+    assert_eq!(pages.tools().len(), 26, "the tools remain listed");
     let _listening = start();
     ready(&all).await;
     assert_eq!(echo(&pages, "hi").await.unwrap(), "pages: hi");
@@ -131,7 +132,7 @@ async fn a_call_that_takes_too_long_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn the_reference_server_is_spoken_to_over_both_transports() {
+async fn the_reference_server_works_over_both_transports() {
     let Some(peers) = Peers::installed() else { return };
     let listening = Listening::start(peers.everything("streamableHttp"), free_port());
     let servers = [child("child", peers.everything("stdio")), address("http", listening.url())];
@@ -165,7 +166,8 @@ async fn a_restart_between_two_calls_is_not_noticed() {
     assert!(words(&sum().await).contains("21"));
     server.kill();
     let _server = Listening::start(peers.everything("streamableHttp"), server.port);
-    // Some of these find nobody; none is lost, for the port is refused or the session unknown.
+    // Some of these calls find no server; none is lost, because the port refuses them or the
+    // session is unknown.
     let begun = Instant::now();
     let mut answer = sum().await;
     while answer.is_err() && begun.elapsed() < Duration::from_secs(10) {
@@ -175,7 +177,7 @@ async fn a_restart_between_two_calls_is_not_noticed() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_says_why() {
+async fn the_state_of_an_unreachable_server_has_a_reason() {
     let port = free_port();
     let servers = [
         address("nobody", format!("http://127.0.0.1:{port}/mcp")),

@@ -1,5 +1,5 @@
-//! One device and its connection in virtual time: emulator, microphone, network and the server's actors. Lets time pass
-//! until something is so. Not for what happens.
+//! One device and its connection in virtual time: emulator, microphone, network and the server's
+//! actors. Advances time until a condition holds. The script of the conversation is elsewhere.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use super::{Scene, Sentence};
 use crate::device::WAY;
 use crate::manifest::Stretch;
 
-/// Actors end this soon after their connection.
+/// Time for the actors to end after their connection.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// A message that has not arrived.
+/// Message in transit.
 struct Waiting<T> {
     at: Duration,
     what: T,
 }
 
-/// A connected device.
+/// Connected device.
 pub(super) struct Connection {
     epoch: Instant,
     pipeline: Pipeline,
@@ -52,9 +52,9 @@ pub(super) struct Connection {
     down: VecDeque<Waiting<(Received, Tag)>>,
     /// Texts of the reply's sentences.
     sentences: Vec<&'static str>,
-    /// Packet that the server sends next.
+    /// Tag of the server's next packet.
     next: Tag,
-    /// When the server last sent something, or the last sound ends.
+    /// Time of the server's last message, or the end of the last sound.
     last: Duration,
 }
 
@@ -115,19 +115,19 @@ impl Connection {
         self.device.firmware().microphone_open()
     }
 
-    /// Returns how long the server has sent nothing, and nothing was to be heard.
+    /// Returns how long the server has sent nothing and no sound has played.
     pub(super) fn quiet_for(&self) -> Duration {
         self.now().saturating_sub(self.last)
     }
 
-    /// Lets the microphone hear a sound from now on, and returns when it begins.
+    /// Plays a sound into the microphone from now on, and returns when it starts.
     pub(super) fn hear(&mut self, sound: Arc<[i16]>) -> Duration {
         let now = self.now();
         self.last = now + pcm::duration(sound.len(), UPLINK_RATE_HZ);
         self.microphone.begin(now, sound)
     }
 
-    /// Lets something happen to the device.
+    /// Passes an event to the device.
     pub(super) fn act(&mut self, event: Event) {
         let now = self.now();
         for action in self.device.at(now, event) {
@@ -156,13 +156,13 @@ impl Connection {
         self.up.push_back(Waiting { at, what });
     }
 
-    /// Lets this much time pass.
+    /// Advances the time by this much.
     pub(super) async fn pass(&mut self, time: Duration) {
         let deadline = self.now() + time;
         self.until(deadline, |_| false).await;
     }
 
-    /// Lets time pass until this is so, or that time has come; returns whether it is so.
+    /// Advances the time until `done` holds or the deadline is reached; returns whether it holds.
     pub(super) async fn until(&mut self, deadline: Duration, done: impl Fn(&Self) -> bool) -> bool {
         loop {
             self.catch_up();
@@ -193,7 +193,7 @@ impl Connection {
         dues.into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
-    /// Lets happen what is due by now.
+    /// Processes everything that is due by now.
     fn catch_up(&mut self) {
         let now = self.now();
         while let Some(up) = self.up.pop_front_if(|up| up.at <= now) {
@@ -230,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// The server has sent something.
+    /// Records what the server has sent.
     fn sent(&mut self, at: Duration, what: Received) {
         self.last = self.last.max(at);
         let sent = match (what.name().as_str(), &what) {
@@ -256,7 +256,7 @@ impl Connection {
         self.down.push_back(Waiting { at: arrives, what: (what, tag) });
     }
 
-    /// Ends the connection, and returns what came of it.
+    /// Ends the connection, and returns its log.
     pub(super) async fn end(mut self, asked: Stretch, over: Option<Stretch>) -> Seen {
         self.socket = None;
         tokio::time::sleep(ENDS_WITHIN).await;

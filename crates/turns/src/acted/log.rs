@@ -1,4 +1,4 @@
-//! What the server sent and what the device did with it, each with its time. Not for judging it.
+//! Log of what the server sent and the device did, with timestamps. Judging it is elsewhere.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,85 +11,85 @@ use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 
 use crate::manifest::Stretch;
 
-/// Which packet of which sentence.
+/// Identifies a packet of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Tag {
-    /// Number of the reply, from 1 on.
+    /// Number of the reply, from 1.
     pub reply: usize,
-    /// Place of the sentence in the reply; behind the last for any other.
+    /// Index of the sentence in the reply; the number of sentences for any other sentence.
     pub sentence: usize,
-    /// Place of the packet in the sentence.
+    /// Index of the packet in the sentence.
     pub packet: usize,
 }
 
-/// Something that the server sent.
+/// Message of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
     /// `tts start`.
     Start,
-    /// `sentence_start`, with the words.
+    /// `sentence_start`, with its text.
     Sentence(String),
-    /// A packet of sound.
+    /// Audio packet.
     Packet(Tag),
     /// `tts stop`.
     Stop,
-    /// What was understood.
+    /// Transcript of what the user said.
     Transcript(String),
 }
 
-/// A packet that the loudspeaker played.
+/// Packet that the loudspeaker played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Played {
-    /// When it began.
+    /// Time at which it started.
     pub at: Duration,
-    /// How much of it was played.
+    /// Length that was played.
     pub length: Duration,
-    /// Which it was.
+    /// Identity of the packet.
     pub tag: Tag,
 }
 
-/// What came of a conversation. Times are from its beginning.
+/// Log of a conversation. Times count from its start.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// When the person asked.
+    /// Span of the user's question.
     pub asked: Stretch,
-    /// When the voice over the reply was heard.
+    /// Span of the voice over the reply.
     pub over: Option<Stretch>,
-    /// What the server sent.
+    /// Messages of the server.
     pub sent: Vec<(Duration, Sent)>,
-    /// What the loudspeaker played.
+    /// Packets that the loudspeaker played.
     pub played: Vec<Played>,
-    /// Packets that were not played, or not to their ends.
+    /// Packets that were lost, or cut before their end.
     pub lost: Vec<(Duration, Loss, Tag)>,
-    /// Silences in which the device waited for this packet.
+    /// Underruns: start, length, and the packet that ended each.
     pub gaps: Vec<(Duration, Duration, Tag)>,
-    /// When `tts stop` came to the device.
+    /// Times at which `tts stop` reached the device.
     pub stopped: Vec<Duration>,
-    /// When each packet of the microphone was complete, and when it came to the server.
+    /// For each packet of the microphone: time of its completion, and of its arrival at the server.
     pub heard: Vec<(Duration, Duration)>,
-    /// What the microphone recorded, where that is kept.
+    /// Audio of the microphone, if recorded.
     pub recorded: Vec<i16>,
-    /// What the loudspeaker played, where that is kept.
+    /// Audio of the loudspeaker, if recorded.
     pub sound: Vec<i16>,
 }
 
-/// Log of one device: its observer.
+/// Observer of one device.
 pub(super) struct Log {
     pub(super) seen: Seen,
-    /// Packet that comes to the device now.
+    /// Tag of the packet that is arriving at the device.
     pub(super) arriving: Tag,
-    /// True until the device has dealt with it.
+    /// True until the device has processed it.
     fresh: bool,
     waiting: VecDeque<Tag>,
     playing: Tag,
-    /// Decodes what is played, where that is needed.
+    /// Decoder of the played packets, if the audio is recorded.
     decoder: Option<Decoder>,
 }
 
 impl Log {
-    /// Creates a log; `decodes` if what is played is needed as sound.
+    /// Creates a log; `decodes` is true if the played audio is recorded.
     pub(super) fn new(decodes: bool) -> Self {
-        let decoder = || Decoder::new(UPLINK_RATE_HZ).expect("libopus runs at its own rates");
+        let decoder = || Decoder::new(UPLINK_RATE_HZ).expect("libopus supports 16 kHz");
         Self {
             seen: Seen::default(),
             arriving: Tag::default(),
@@ -105,7 +105,7 @@ impl Log {
         self.seen.played.first().map(|played| played.at)
     }
 
-    /// The device has dealt with a packet.
+    /// Notes that the device has processed a packet.
     pub(super) fn arrived(&mut self) {
         self.fresh = false;
     }
@@ -117,7 +117,7 @@ impl Log {
         let sound = &mut self.seen.sound;
         let from = pcm::samples_in(at, UPLINK_RATE_HZ).max(sound.len());
         sound.resize(from, 0);
-        // What does not decode is silent.
+        // Packets that do not decode are silent.
         decoder.decode(opus, sound).unwrap_or_default();
     }
 

@@ -1,5 +1,5 @@
-//! What a microphone hears and how firmware encodes it: the room's noise, sounds, and the echo of what is played; Opus
-//! of the firmware's encoder, with DTX. Not for when it is open.
+//! Emulated microphone and the firmware's encoder: room noise, sounds and the echo of the
+//! loudspeaker, encoded as Opus with DTX. When the microphone is open is up to the firmware.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
 use super::Echo;
 use crate::echo::room;
 
-/// As firmware's encoder is set up.
+/// Encoder settings of the firmware.
 const BITRATE_BPS: i32 = 24_000;
 const COMPLEXITY: u8 = 0;
 
-/// One device's microphone.
+/// Microphone of one device.
 pub(super) struct Microphone {
     encoder: Encoder,
     dtx: Dtx,
     chance: fastrand::Rng,
     noise: f64,
     echo: Option<Echo>,
-    /// Sounds, each with the sample at which it begins.
+    /// Sounds, each with the index of its first sample.
     sounds: Vec<(usize, Arc<[i16]>)>,
-    /// Packets heard so far.
+    /// Number of packets recorded.
     heard: u32,
-    /// What was recorded, where it is kept.
+    /// Recorded audio, if requested.
     pub(super) recorded: Option<Vec<i16>>,
 }
 
@@ -36,7 +36,7 @@ impl Microphone {
     pub(super) fn new(noise: f64, echo: Option<Echo>, seed: u64, keeps: bool) -> Self {
         Self {
             encoder: Encoder::new(UPLINK_RATE_HZ, BITRATE_BPS, COMPLEXITY)
-                .expect("libopus runs at its own rates"),
+                .expect("libopus supports 16 kHz"),
             dtx: Dtx::default(),
             chance: fastrand::Rng::with_seed(seed),
             noise,
@@ -47,7 +47,7 @@ impl Microphone {
         }
     }
 
-    /// Lets a sound begin now, and returns when that is: at a sample that was not recorded yet.
+    /// Starts a sound at the first sample that is not yet recorded, at the earliest now; returns its start.
     pub(super) fn begin(&mut self, now: Duration, sound: Arc<[i16]>) -> Duration {
         let recorded = pcm::samples_in(PACKET, UPLINK_RATE_HZ) * self.heard as usize;
         let from = pcm::samples_in(now, UPLINK_RATE_HZ).max(recorded);
@@ -60,7 +60,7 @@ impl Microphone {
         PACKET * (self.heard + 1)
     }
 
-    /// Returns the next packet. What was played until now is echoed.
+    /// Returns the next packet. `played` is the audio of the loudspeaker up to now.
     pub(super) fn hear(&mut self, played: &[i16]) -> Bytes {
         let block = pcm::samples_in(PACKET, UPLINK_RATE_HZ);
         let start = block * self.heard as usize;
@@ -80,11 +80,11 @@ impl Microphone {
         if let Some(recorded) = &mut self.recorded {
             recorded.extend_from_slice(&frame);
         }
-        let opus = self.encoder.encode(&frame).expect("60 ms are a legal frame");
+        let opus = self.encoder.encode(&frame).expect("60 ms is a legal frame length");
         self.dtx.packet(opus, &frame)
     }
 
-    /// Returns the echo in these samples. What is played now is heard later, by the delay of the room.
+    /// Returns the echo in these samples; the echo lags what is played by the delay of the room.
     fn echo(&self, played: &[i16], start: usize, block: usize) -> Vec<f64> {
         let silence = || vec![0.0; block];
         let Some(Echo { room, gain, .. }) = &self.echo else { return silence() };

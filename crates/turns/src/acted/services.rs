@@ -1,5 +1,6 @@
-//! Services of a conversation that is acted out: the recogniser knows what was said when, the model has one reply to
-//! the question and another to all else, and the synthesiser says recordings. Not for what happens.
+//! Services of a simulated conversation: the recogniser returns the words that were said, the model
+//! has one reply to the question and one to anything else, and the synthesiser returns recordings.
+//! The script of the conversation is elsewhere.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,15 +22,15 @@ use super::{Scene, Sentence};
 use crate::device::Upstreams;
 use crate::manifest::Stretch;
 
-/// So much of a voice must be in an utterance for its words to be understood.
+/// Minimum length of a voice in an utterance for its words to be recognised.
 const UNDERSTOOD: Duration = Duration::from_millis(80);
-/// An utterance may have begun so much earlier than its length tells: packets come late.
+/// Tolerance for the start of an utterance, because packets arrive late.
 const LATE: Duration = Duration::from_millis(120);
 
-/// Something that was said.
+/// Voice with its words.
 #[derive(Debug, Clone)]
 pub(super) struct Said {
-    /// From the beginning to the end of the voice.
+    /// Start and end of the voice.
     pub(super) voice: Stretch,
     pub(super) words: &'static str,
 }
@@ -44,7 +45,7 @@ struct World {
     question: &'static str,
     reply: Vec<Sentence>,
     other: Sentence,
-    /// What an utterance is understood as in which nobody spoke.
+    /// Transcript of an utterance without a voice.
     echo: &'static str,
     said: Mutex<Vec<Said>>,
 }
@@ -54,7 +55,7 @@ impl World {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what is understood of an utterance of this length that ends now.
+    /// Returns the transcript of an utterance of this length that ends now.
     fn words(&self, length: Duration) -> String {
         let now = self.epoch.elapsed();
         let from = now.saturating_sub(length + LATE);
@@ -71,7 +72,7 @@ impl World {
 }
 
 impl Services {
-    /// Creates those of a conversation that begins now.
+    /// Creates the services of a conversation that starts now.
     pub(super) fn new(scene: &Scene) -> Self {
         Self(Arc::new(World {
             epoch: Instant::now(),
@@ -84,7 +85,7 @@ impl Services {
         }))
     }
 
-    /// Notes what is said.
+    /// Registers a voice.
     pub(super) fn said(&self, said: Said) {
         self.0.said().push(said);
     }

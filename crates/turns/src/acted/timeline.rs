@@ -1,5 +1,5 @@
-//! Timeline of a conversation: what the person said, what the actors tell of themselves, what the server sent and what
-//! the device played, in the order of time. Not for the sound.
+//! Timeline of a conversation, in chronological order: the user's speech, the log of the actors,
+//! the messages of the server and the playback of the device. The audio is elsewhere.
 
 use std::fmt::Write as _;
 use std::io;
@@ -16,21 +16,21 @@ use tracing_subscriber::fmt::time::FormatTime;
 use super::{Scene, Seen, Sent};
 use crate::manifest::Stretch;
 
-/// A reply is silent where nothing of it is played for this long.
+/// A gap in playback of this length counts as silence.
 const SILENCE: Duration = Duration::from_millis(300);
-/// Fields of the log that a timeline shows.
+/// Log fields that appear in a timeline.
 const FIELDS: [&str; 6] = ["probability", "window", "silence", "from", "meaning", "turn"];
 
-/// Something that happened.
+/// Event of a timeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Event {
-    /// Milliseconds from the beginning of the sound.
+    /// Milliseconds from the start of the audio.
     pub(crate) at_ms: u64,
     pub(crate) who: &'static str,
     pub(crate) what: String,
 }
 
-/// All that happened, in order.
+/// Events in chronological order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     pub(crate) events: Vec<Event>,
@@ -42,7 +42,7 @@ impl Timeline {
         self.events.push(Event { at_ms, who, what: what.into() });
     }
 
-    /// Returns it as text, a line an event.
+    /// Returns the timeline as text, one line per event.
     pub(crate) fn text(&self) -> String {
         self.events.iter().fold(String::new(), |mut text, Event { at_ms, who, what }| {
             // Writing to a string never fails.
@@ -52,15 +52,15 @@ impl Timeline {
     }
 
     fn person(&mut self, seen: &Seen, pause: Option<&Stretch>) {
-        self.add(seen.asked.start, "person", "begins to speak");
+        self.add(seen.asked.start, "person", "starts to speak");
         if let Some(pause) = pause {
             self.add(seen.asked.start + pause.start, "person", "pauses in mid-sentence");
-            self.add(seen.asked.start + pause.end, "person", "goes on");
+            self.add(seen.asked.start + pause.end, "person", "continues");
         }
-        self.add(seen.asked.end, "person", "has finished");
+        self.add(seen.asked.end, "person", "finishes");
         if let Some(over) = &seen.over {
-            self.add(over.start, "person", "begins to speak over the reply");
-            self.add(over.end, "person", "has finished");
+            self.add(over.start, "person", "starts to speak over the reply");
+            self.add(over.end, "person", "finishes");
         }
     }
 
@@ -87,7 +87,7 @@ impl Timeline {
                 if let Some(quiet) = quiet {
                     self.add(quiet, "device", "falls silent");
                 }
-                self.add(played.at, "device", "begins to play");
+                self.add(played.at, "device", "starts to play");
             }
             quiet = Some(played.at + played.length);
         }
@@ -95,7 +95,7 @@ impl Timeline {
             self.add(quiet, "device", "falls silent");
         }
         for (at, length, _) in seen.gaps.iter().filter(|(_, length, _)| *length < SILENCE) {
-            self.add(*at, "device", format!("has waited {} ms for a packet", length.as_millis()));
+            self.add(*at, "device", format!("waited {} ms for a packet", length.as_millis()));
         }
         for (at, loss, _) in &seen.lost {
             self.add(*at, "device", format!("drops sound: {loss:?}"));
@@ -103,11 +103,11 @@ impl Timeline {
     }
 }
 
-/// Log of the actors while a conversation runs, in its time.
+/// Log of the actors during a conversation, in virtual time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Capture(Arc<Mutex<Vec<u8>>>);
 
-/// Virtual time in milliseconds, from the first line on: the conversation begins with it.
+/// Virtual time in milliseconds since the first log line, which is written at the start of the conversation.
 #[derive(Default)]
 struct Clock(OnceLock<Instant>);
 
@@ -129,7 +129,7 @@ impl io::Write for Capture {
 }
 
 impl Capture {
-    /// Keeps what the actors log on this thread meanwhile.
+    /// Captures what the actors log on this thread during the call.
     pub(crate) fn during<T>(&self, conversation: impl FnOnce() -> T) -> T {
         let writer = self.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -141,7 +141,7 @@ impl Capture {
         tracing::subscriber::with_default(subscriber, conversation)
     }
 
-    /// Returns the timeline of a conversation, with what was logged.
+    /// Returns the timeline of a conversation, including the captured log.
     pub(crate) fn timeline(&self, scene: &Scene, seen: &Seen, pause: Option<&Stretch>) -> Timeline {
         let mut timeline = Timeline::default();
         timeline.add(Duration::ZERO, "device", format!("has firmware {}", scene.profile.name));
@@ -160,7 +160,7 @@ impl Capture {
     }
 }
 
-/// Returns what the actors tell in a line of their log.
+/// Returns the time and the text of a log line of the actors.
 fn logged(line: &Value) -> Option<(Duration, String)> {
     let target = line["target"].as_str()?;
     let ours = ["hearken_actors", "hearken_audio", "hearken_dialogue"];

@@ -1,24 +1,24 @@
-//! Conditions under which echo is measured: what is worse than usual with the device, its network or its loudspeaker. Not
-//! for carrying them out.
+//! Named conditions of echo measurements: properties of the device, its network and its
+//! loudspeaker. Applying them is elsewhere.
 
 use anyhow::bail;
 
-/// What is worse than usual.
+/// Condition of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Condition {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: &'static str,
-    /// How much faster or slower the clock of the microphone runs than that of the loudspeaker, in millionths. Half of the
-    /// devices are faster.
+    /// Difference between the clocks of the microphone and the loudspeaker, in ppm. The microphone
+    /// is faster in half of the scenes.
     pub drift_ppm: f64,
-    /// Times a minute that the device runs out of packets for 60 to 120 ms, because the network held them back. From then
-    /// on it plays all later by so much.
+    /// Playback underruns of 60 to 120 ms per minute, caused by the network. Each delays the
+    /// playback from then on by its length.
     pub jumps: usize,
-    /// One stamp in so many is lost; with 0, none is.
+    /// One in this many timestamps is lost; 0 for none.
     pub lost_in: u32,
-    /// Times a minute that all stamps of 1 to 3 s are lost.
+    /// Number of intervals of 1 to 3 s per minute in which all timestamps are lost.
     pub stretches: usize,
-    /// How much louder than usual the loudspeaker is driven, and distorts.
+    /// Factor by which the loudspeaker is overdriven, which distorts.
     pub drive: f64,
 }
 
@@ -36,14 +36,14 @@ const CONDITIONS: [Condition; 8] = [
     Condition { name: "all", drift_ppm: 100.0, jumps: 4, lost_in: 3, stretches: 4, drive: 2.0 },
 ];
 
-/// Returns the condition of this name.
+/// Returns the condition with this name.
 ///
 /// # Errors
-/// Fails if there is none.
+/// Fails if no condition has this name.
 pub fn named(name: &str) -> anyhow::Result<Condition> {
     let Some(condition) = CONDITIONS.iter().find(|condition| condition.name == name) else {
         let names: Vec<&str> = CONDITIONS.iter().map(|condition| condition.name).collect();
-        bail!("no condition {name}: use {}", names.join(", "));
+        bail!("unknown condition {name}: use {}", names.join(", "));
     };
     Ok(*condition)
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_have_names_of_their_own() {
+    fn conditions_are_found_by_their_unique_names() {
         for condition in CONDITIONS {
             assert_eq!(named(condition.name).unwrap(), condition);
         }

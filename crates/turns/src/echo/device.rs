@@ -1,5 +1,5 @@
-//! A device that leaves its echo to the server, by the rules of its firmware, behind a network: what of a reply it plays
-//! when, and what it tells of that. Not for the server's hearing.
+//! Emulated device that leaves its echo to the server, behind a network: which part of a reply it
+//! plays when, and the timestamps that it reports. How the server hears it is elsewhere.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,56 +18,56 @@ use hearken_virtual_device::virtual_device::{LinkAction, VirtualDevice};
 
 use super::conditions::Condition;
 
-/// Shortest way of a packet.
+/// Shortest delay of a packet.
 pub(super) const WAY: Duration = Duration::from_millis(20);
 /// Longest additional delay of a packet.
 pub(super) const JITTER_MS: u64 = 50;
-/// A device runs out of packets for so long, in milliseconds.
+/// Length of a playback underrun, in milliseconds.
 const GAP_MS: std::ops::Range<u64> = 60..120;
 const HELLO: &str = r#"{"type":"hello","transport":"websocket","session_id":"s","audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}"#;
 const START: &str = r#"{"type":"tts","state":"start"}"#;
 
-/// A packet of the reply.
+/// Packet of the reply.
 pub(super) struct Sent {
     pub(super) at: Duration,
     pub(super) stamp: u32,
     pub(super) opus: Bytes,
 }
 
-/// A packet of the microphone, without its sound.
+/// Packet of the microphone, without its audio.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Told {
-    /// When it was sent.
+    /// Time at which it was sent.
     pub(super) at: Duration,
-    /// The stamp in it.
+    /// Timestamp in it.
     pub(super) stamp: u32,
 }
 
-/// What a device did with a reply.
+/// Result of a reply on a device.
 pub(super) struct Played {
     pub(super) sent: Vec<Sent>,
-    /// What the loudspeaker played, from the beginning.
+    /// Audio of the loudspeaker, from the start.
     pub(super) sound: Vec<i16>,
     pub(super) told: Vec<Told>,
 }
 
-/// What the loudspeaker plays, from the beginning.
+/// Audio of the loudspeaker, from the start.
 #[derive(Clone)]
 struct Speaker(Arc<Mutex<(Decoder, Vec<i16>)>>);
 
 impl Observer for Speaker {
     fn observe(&mut self, at: Duration, what: Observation) {
         let Observation::Noticed(Fact::PacketPlayed { opus, .. }) = what else { return };
-        let mut speaker = self.0.lock().expect("nobody panics with it");
+        let mut speaker = self.0.lock().expect("no panic while locked");
         let (decoder, played) = &mut *speaker;
         let from = pcm::samples_in(at, UPLINK_RATE_HZ).max(played.len());
         played.resize(from, 0);
-        // What does not decode is silent.
+        // Packets that do not decode are silent.
         decoder.decode(&opus, played).unwrap_or_default();
     }
 }
 
-/// Lets a device play a reply. Times are from its beginning; `drift_ppm` is by how much its microphone is faster.
+/// Plays a reply on a device. Times count from its start; `drift_ppm` is how much faster its microphone is.
 ///
 /// # Errors
 /// Fails if libopus cannot be used.
@@ -90,18 +90,18 @@ pub(super) fn play(
             device.at(at, Event::Binary(frame));
         }
         advance(&mut device, at);
-        // What is in the packet is nothing to the device.
+        // The device does not read the audio in the packet.
         for action in device.at(at, Event::Microphone(Bytes::from_static(&[0]))) {
             if let LinkAction::Binary(frame) = action {
                 told.push(Told { at, stamp: Framing::V2.decode(&frame)?.timestamp_ms });
             }
         }
     }
-    let sound = std::mem::take(&mut speaker.0.lock().expect("nobody panics with it").1);
+    let sound = std::mem::take(&mut speaker.0.lock().expect("no panic while locked").1);
     Ok(Played { sent, sound, told })
 }
 
-/// Returns a device that is connected, listens and is told that a reply comes.
+/// Returns a connected device that listens and has received the start of a reply.
 fn connected(speaker: Speaker) -> VirtualDevice<Speaker> {
     let build = Build { server_aec: true, ..Build::default() };
     let audio = AudioParams::opus(UPLINK_RATE_HZ, 60);
@@ -115,14 +115,14 @@ fn connected(speaker: Speaker) -> VirtualDevice<Speaker> {
     device
 }
 
-/// Lets happen what is due by now.
+/// Processes everything that is due by now.
 fn advance(device: &mut VirtualDevice<Speaker>, now: Duration) {
     while let Some(due) = device.due().filter(|due| *due <= now) {
         device.at(due, Event::Nothing);
     }
 }
 
-/// Frames of a reply with the times at which they arrive.
+/// Frames of a reply with their times of arrival.
 type Arrivals = Vec<(Duration, Bytes)>;
 
 /// Encodes the reply and sends it over the network.
@@ -142,7 +142,7 @@ fn send(
     let mut last = Duration::ZERO;
     let mut over = Duration::ZERO;
     for (n, samples) in reply.chunks_exact(block).enumerate() {
-        let n = u32::try_from(n).context("a reply of days")?;
+        let n = u32::try_from(n).context("too many packets")?;
         let plays_at = Duration::from_millis(100) + PACKET * n;
         let at = plays_at.saturating_sub(PACKET * (speaking.lead_packets - 1));
         let opus = encoder.encode(samples)?;
@@ -151,7 +151,7 @@ fn send(
         if gaps.next_if(|gap| *gap <= over).is_some() {
             last = last.max(over + Duration::from_millis(gap.u64(GAP_MS)));
         }
-        // When the device has played it.
+        // Time at which the device has played the packet.
         over = over.max(last) + PACKET;
         let packet = AudioPacket { opus: opus.clone(), timestamp_ms: stamp };
         arrivals.push((last, Framing::V2.encode(&packet)));
@@ -160,7 +160,7 @@ fn send(
     Ok((sent, arrivals))
 }
 
-/// Loses stamps on their way.
+/// Drops timestamps, as a lossy network would.
 pub(super) fn lose(told: &mut [Told], condition: &Condition, chance: &mut fastrand::Rng) {
     let length = told.last().map_or(Duration::ZERO, |told| told.at);
     let stretches: Vec<(Duration, Duration)> = moments(condition.stretches, length, chance)
@@ -175,7 +175,7 @@ pub(super) fn lose(told: &mut [Told], condition: &Condition, chance: &mut fastra
     }
 }
 
-/// Returns so many moments a minute, one in each equal part of the time.
+/// Returns random moments at this rate per minute, one in each equal part of the time.
 fn moments(a_minute: usize, length: Duration, chance: &mut fastrand::Rng) -> Vec<Duration> {
     let count = (a_minute as f64 * length.as_secs_f64() / 60.0).round();
     (0..count as usize).map(|n| length.mul_f64((n as f64 + chance.f64()) / count)).collect()
@@ -199,14 +199,14 @@ mod tests {
         played
     }
 
-    /// Returns how long it takes from a packet's time to its stamp, for each that is told.
+    /// Returns for each reported timestamp how much earlier it is than its packet, in ms.
     fn told_after(played: &Played) -> Vec<i128> {
         let told = played.told.iter().filter(|told| told.stamp > 0);
         told.map(|told| told.at.as_millis() as i128 - i128::from(told.stamp)).collect()
     }
 
     #[test]
-    fn stamps_tell_of_gaps_in_what_is_played() {
+    fn timestamps_reflect_playback_underruns() {
         let [plain, jumps] = ["exact", "jumps"].map(|name| told_after(&played(name, 0.0)));
         let later = |told: &[i128]| told[told.len() - 1] - told[20];
         assert_eq!(later(&plain), 0);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_are_lost_one_by_one_or_for_seconds() {
+    fn timestamps_are_lost_singly_or_for_seconds() {
         let lost = |name| {
             let told = played(name, 0.0).told;
             let longest = told.split(|t| t.stamp > 0).map(<[Told]>::len).max().unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_microphone_has_recorded_sooner() {
+    fn a_microphone_with_a_fast_clock_records_sooner() {
         let at = |ppm| played("plain", ppm).told[499].at.as_micros();
         assert_eq!(at(0.0), 30_000_000);
         assert!((2_990..3_010).contains(&(at(0.0) - at(100.0))));

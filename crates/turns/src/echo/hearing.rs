@@ -1,4 +1,4 @@
-//! The server's hearing of a device that plays a reply. Not for what the device does.
+//! The server's voice detection while a device plays a reply. The device itself is elsewhere.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use hearken_virtual_device::sound::{PACKET, UPLINK_RATE_HZ};
 
 use super::device::{JITTER_MS, Sent, Told, WAY};
 
-/// What is done about echo.
+/// Remedy against echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Nothing.
+    /// No remedy.
     None,
-    /// It is told from voice by its level, without stamps.
+    /// Echo is distinguished from voice by its level, without timestamps.
     Guard,
-    /// It is cancelled, by the stamps that come back, and what is left is told from voice.
+    /// Echo is cancelled, by the reported timestamps, and the residual is distinguished from voice.
     Cancel,
 }
 
 impl Remedy {
-    /// All of them.
+    /// All remedies.
     pub const ALL: [Self; 3] = [Self::None, Self::Guard, Self::Cancel];
 
-    /// Returns its name in the table.
+    /// Returns the name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -37,16 +37,16 @@ impl Remedy {
     }
 }
 
-/// What the server made of it.
+/// Result of the voice detection.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// When it took somebody to be speaking.
+    /// Times at which speech was detected.
     pub(super) starts: Vec<Duration>,
-    /// What it heard.
+    /// Audio after the remedy.
     pub(super) sound: Vec<i16>,
 }
 
-/// Returns the packets of a microphone that records this.
+/// Encodes the signal of a microphone.
 ///
 /// # Errors
 /// Fails if libopus cannot be used.
@@ -57,7 +57,7 @@ pub(super) fn encode(sound: &[i16]) -> anyhow::Result<Vec<Bytes>> {
     Ok(packets.collect::<Result<_, _>>()?)
 }
 
-/// Hears the packets of a microphone, with what came with them, while a reply is sent.
+/// Processes the packets of a microphone and their timestamps while a reply is sent.
 ///
 /// # Errors
 /// Fails if a packet does not decode.

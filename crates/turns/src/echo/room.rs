@@ -1,27 +1,27 @@
-//! A room and its loudspeaker: what the microphone hears of what is played. Not for the person in it.
+//! Room and loudspeaker: what a microphone records of what is played. Persons are elsewhere.
 
-/// Length of the echo.
+/// Length of the impulse response, in samples.
 pub(crate) const TAPS: usize = 1_920;
-/// Samples that are computed at a time.
+/// Number of samples that are computed at a time.
 const BLOCK: usize = 4_096;
-/// Samples on each side of a place that its value is computed from, where clocks differ.
+/// Half-width in samples of the resampling window for clock drift.
 const NEAR: isize = 16;
 
 /// Room with a loudspeaker that saturates.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
-    /// Impulse response, from the loudspeaker to the microphone; of energy 1.
+    /// Impulse response from the loudspeaker to the microphone, with energy 1.
     response: Vec<f32>,
-    /// Samples from what is played to what is heard: the device's own buffers.
+    /// Samples from playback to recording: the device's own buffers.
     pub(crate) delay: usize,
-    /// How much louder than linear the loudspeaker is driven.
+    /// Factor by which the loudspeaker is driven beyond its linear range.
     drive: f64,
-    /// Level of the room's own noise, of 32,768.
+    /// Level of the room noise, of 32,768.
     pub(crate) noise: f64,
 }
 
 impl Room {
-    /// Draws a room: small to large, with a good or a bad loudspeaker, which is driven so many times louder than usual.
+    /// Draws a small to large room with a good or bad loudspeaker, overdriven by this factor.
     pub(crate) fn new(drive: f64, chance: &mut fastrand::Rng) -> Self {
         let decay = 100.0 + 400.0 * chance.f64();
         let reflections = 0.1 + 0.4 * chance.f64();
@@ -38,7 +38,7 @@ impl Room {
         }
     }
 
-    /// Returns what is heard while this is played and after it, for so many samples from the beginning.
+    /// Returns the echo of what is played, as `length` samples from the start.
     pub(crate) fn echo(&self, played: &[i16], length: usize) -> Vec<f32> {
         let driven: Vec<f32> = played.iter().map(|s| self.speaker(f64::from(*s)) as f32).collect();
         let mut heard = vec![0.0; length];
@@ -62,7 +62,7 @@ impl Room {
     }
 }
 
-/// Returns what a clock that is faster by so many millionths makes of the sound.
+/// Resamples the sound for a clock that is faster by this many ppm.
 pub(crate) fn drifted(sound: &[f32], ppm: f64) -> Vec<f32> {
     if ppm == 0.0 {
         return sound.to_vec();
@@ -71,7 +71,7 @@ pub(crate) fn drifted(sound: &[f32], ppm: f64) -> Vec<f32> {
     (0..sound.len()).map(|n| between(sound, n as f64 * step)).collect()
 }
 
-/// Returns the value of a sound between two samples, by a windowed sinc.
+/// Interpolates between two samples, by a windowed sinc.
 fn between(sound: &[f32], at: f64) -> f32 {
     let whole = at.floor() as isize;
     let part = at.fract();
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_click_is_heard_as_loud_as_it_was_and_echoes() {
+    fn the_echo_of_a_click_retains_its_energy() {
         let room = Room::new(1.0, &mut fastrand::Rng::with_seed(1));
         let mut click = vec![0; 5_000];
         click[4_090] = 1_000;
@@ -108,12 +108,12 @@ mod tests {
         assert!(heard[at] > 100.0 && heard[at + 1..].iter().any(|s| s.abs() > 1.0));
         let energy = heard.iter().map(|s| s * s).sum::<f32>().sqrt();
         assert!((900.0..1_001.0).contains(&energy), "{energy}");
-        // What was not played is silent.
+        // Without playback there is silence.
         assert!(room.echo(&[], 4) == [0.0; 4]);
     }
 
     #[test]
-    fn a_loudspeaker_saturates() {
+    fn loud_samples_saturate_the_loudspeaker() {
         let [usual, hard] = [1.0, 3.0].map(|drive| {
             let room = Room::new(drive, &mut fastrand::Rng::with_seed(1));
             [1_000.0, 30_000.0].map(|sample| room.speaker(sample))
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_clock_counts_more_samples_of_a_tone() {
+    fn a_fast_clock_stretches_a_tone() {
         let tone =
             |hz: f64| move |n: usize| (n as f64 * hz * std::f64::consts::TAU / 16_000.0).sin();
         let sound: Vec<f32> = (0..16_000).map(tone(1_000.0)).map(|s| s as f32).collect();

@@ -1,5 +1,5 @@
-//! What became of a reply over which something was heard, from what the server sent and the device played. Pure. Not
-//! for whether that was right.
+//! Judges the effect of a sound over a reply, from what the server sent and the device played.
+//! Pure. Whether the effect is correct is decided in `score`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,39 +9,40 @@ use hearken_virtual_device::sound::PACKET;
 use super::plan::packets;
 use crate::acted::{Played, Scene, Seen, Sent, Tag};
 
-/// A reply pauses where nothing of it comes for this long; its packets are 60 ms apart.
+/// A gap of this length between packets of a reply is a pause; its packets are 60 ms apart.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// What became of the reply.
+/// Effect on the reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// False if no reply came over which something could be heard.
+    /// False if no reply was played before the sound.
     pub replied: bool,
-    /// It ended before its last sentence was heard to the end.
+    /// The reply ended before its last sentence was played to the end.
     pub ended: bool,
-    /// It ended, or had paused, before the voice could be known of.
+    /// The reply ended or paused before the voice reached the server.
     pub early: bool,
-    /// Something else was answered after it had ended.
+    /// Another reply followed after it had ended.
     pub answered: bool,
-    /// Lengths of its pauses, after which it went on.
+    /// Lengths of its pauses, after each of which it resumed.
     pub pauses: Vec<Duration>,
-    /// From the first packet with the voice at the server to the last packet of the reply before it was silent.
+    /// Time from the arrival of the first packet with the voice to the last packet of the reply
+    /// before silence.
     pub to_silence_sent: Option<Duration>,
-    /// From the beginning of the voice to the end of the last packet that was played before the silence.
+    /// Time from the start of the voice to the end of the last packet played before silence.
     pub to_silence_heard: Option<Duration>,
-    /// Sentences that were said again though they had been heard to their ends.
+    /// Number of sentences that were repeated though they had been played to the end.
     pub again: usize,
-    /// Sound of sentences that had broken off, heard a second time.
+    /// Audio that was played twice because its sentence had broken off.
     pub heard_twice: Duration,
-    /// Sound of a reply that did not end, never heard.
+    /// Audio of a completed reply that was never played.
     pub unheard: Duration,
-    /// Packets of the reply that the device lost, or cut while they played.
+    /// Packets of the reply that the device lost or cut.
     pub lost: usize,
-    /// Silences inside sentences that were no pauses.
+    /// Underruns inside sentences, apart from pauses.
     pub gaps: usize,
-    /// Packets of the reply that began to play after its end had been told.
+    /// Packets of the reply that started to play after `tts stop`.
     pub stale: usize,
-    /// Answers that began when nobody spoke any more, and were not heard to their ends.
+    /// Answers that started after the voice and were not played to the end.
     pub broken: usize,
 }
 
@@ -91,7 +92,7 @@ pub fn judge(scene: &Scene, seen: &Seen) -> Judgement {
     }
 }
 
-/// Counts the answers that begin after this time and are not heard to their ends.
+/// Counts the answers that start after this time and are not played to the end.
 fn broken(scene: &Scene, seen: &Seen, after: Duration) -> usize {
     let answers = seen.played.iter().filter(|p| p.tag.reply > 1);
     let mut packets_heard: BTreeMap<usize, (Duration, usize)> = BTreeMap::new();
@@ -103,7 +104,7 @@ fn broken(scene: &Scene, seen: &Seen, after: Duration) -> usize {
     late.filter(|(_, heard)| *heard < packets(&scene.other)).count()
 }
 
-/// Returns the number of packets of each sentence: at least those that its sound fills.
+/// Returns the number of packets of each sentence, at least those that its audio fills.
 fn lengths(scene: &Scene, seen: &Seen) -> Vec<usize> {
     let mut lengths: Vec<usize> = scene.reply.iter().map(packets).collect();
     for (_, sent) in &seen.sent {
@@ -116,14 +117,14 @@ fn lengths(scene: &Scene, seen: &Seen) -> Vec<usize> {
     lengths
 }
 
-/// Returns the lengths of the pauses after this time.
+/// Returns the lengths of the pauses that end after this time.
 fn pauses(sent: &[Duration], from: Duration) -> Vec<Duration> {
     let pairs = sent.windows(2).filter(|pair| pair[1] > from);
     pairs.map(|pair| pair[1] - pair[0]).filter(|pause| *pause >= PAUSE).collect()
 }
 
-/// Returns when the first silence begins that ends after this time, if there is one; the silence behind the last is one
-/// if the reply `ended` early.
+/// Returns the start of the first silence that ends after this time; the end of the reply counts as
+/// silence if it `ended` early.
 fn silent_from(
     spans: impl Iterator<Item = (Duration, Duration)>,
     from: Duration,
@@ -139,12 +140,12 @@ fn silent_from(
     last.filter(|_| ended)
 }
 
-/// What was heard of a reply.
+/// Playback of a reply.
 struct Heard {
-    /// Packets in the order in which they were played, with whether each was heard to its end.
+    /// Packets in the order of playback, and whether each was played to the end.
     order: Vec<(Tag, bool)>,
     known: BTreeSet<(usize, usize)>,
-    /// Packets that were played again.
+    /// Number of packets that were played again.
     twice: usize,
     /// Number of packets of each sentence.
     lengths: Vec<usize>,
@@ -166,13 +167,13 @@ impl Heard {
         all.filter(|packet| !self.known.contains(packet)).count()
     }
 
-    /// Reports whether this sentence was not heard to its end.
+    /// Reports whether the end of this sentence was not played.
     fn lacks_end(&self, sentence: usize) -> bool {
         let last = self.lengths[sentence].saturating_sub(1);
         !self.known.contains(&(sentence, last))
     }
 
-    /// Counts the sentences that began again after they had been heard to their ends.
+    /// Counts the sentences that restarted after they had been played to the end.
     fn again_though_whole(&self) -> usize {
         let begins = |n: &usize| self.order[*n].0.packet == 0;
         let was_whole = |n: &usize| {

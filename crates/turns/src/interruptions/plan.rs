@@ -1,4 +1,4 @@
-//! Conversations in which something is heard over a reply, drawn from recordings by a seed. Not for what comes of them.
+//! Draws conversations with a sound over a reply from recordings, by a seed. Judging them is elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,52 +16,52 @@ use crate::run::Conditions;
 use crate::score::Groups;
 use crate::speech;
 
-/// Level of a person at the microphone, of 32,768; also that of the echo.
+/// Level of a person at the microphone, of 32,768; also the level of the echo.
 pub(crate) const PERSON: f64 = 1_500.0;
-/// Level at which replies are made.
+/// Level of replies before the loudspeaker.
 pub(crate) const MADE: f64 = 3_000.0;
-/// How much weaker than a person a television is, in decibels.
+/// How much quieter than a person a television is, in decibels.
 const TELEVISION_DB: std::ops::Range<f64> = 12.0..20.0;
-/// Longest question and sentence of a reply.
+/// Longest question, and longest sentence of a reply.
 const SENTENCE: Duration = Duration::from_secs(4);
 /// Shortest sentence of a reply.
 const SHORTEST: Duration = Duration::from_millis(700);
-/// A reply is at least so long.
+/// Minimum length of a reply.
 const REPLY: Duration = Duration::from_secs(14);
-/// A reply is interrupted at the earliest after this, ...
+/// Earliest start of a sound over a reply.
 const EARLIEST: Duration = Duration::from_millis(500);
-/// ... and at the latest after this.
+/// Latest start of a sound over a reply.
 const LATEST: Duration = Duration::from_secs(7);
 /// Longest words over a reply.
 const WORDS: Duration = Duration::from_secs(5);
 
-/// What is heard over a reply.
+/// Sound over a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A person says something.
+    /// The user says something.
     Words,
-    /// A person wants silence.
+    /// The user asks for silence.
     StopWords,
-    /// A person answers a question of the reply with a backchannel.
+    /// The user answers a question in the reply with a backchannel.
     Answer,
-    /// A person speaks as loud as the echo.
+    /// The user speaks as loud as the echo.
     OverEcho,
-    /// A person speaks 10 dB below the echo.
+    /// The user speaks 10 dB below the echo.
     UnderEcho,
-    /// A person shows that they listen.
+    /// The user signals that they are listening.
     Backchannel,
     /// A cough or a click.
     Noise,
-    /// A television that the recogniser does not understand.
+    /// A television whose speech is not recognised.
     Television,
-    /// A television that the recogniser understands.
+    /// A television whose speech is recognised.
     UnderstoodTelevision,
-    /// Nothing but the echo of the reply.
+    /// Only the echo of the reply.
     Echo,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 10] = [
         Self::Words,
         Self::StopWords,
@@ -75,7 +75,7 @@ impl Kind {
         Self::Echo,
     ];
 
-    /// Returns its name in tables.
+    /// Returns the name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Words => "words",
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// Reports whether it is to end the reply.
+    /// Reports whether this sound should end the reply.
     pub const fn ends_reply(self) -> bool {
         matches!(
             self,
@@ -99,7 +99,7 @@ impl Kind {
         )
     }
 
-    /// Reports whether it is to be answered.
+    /// Reports whether this sound should be answered.
     pub const fn is_answered(self) -> bool {
         self.ends_reply() && !matches!(self, Self::StopWords)
     }
@@ -109,7 +109,7 @@ impl Kind {
     }
 }
 
-/// Words of a conversation in one language.
+/// Texts of a conversation in one language.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) question: &'static str,
@@ -177,19 +177,19 @@ const ENGLISH: Script = Script {
     stop_words: &["Stop.", "Be quiet.", "That's enough.", "Stop talking."],
 };
 
-/// Recordings in one language, of which conversations are made.
+/// Recordings in one language.
 #[derive(Debug)]
 pub struct Voices {
     pub(crate) script: &'static Script,
-    /// Short whole turns.
+    /// Short, complete turns.
     pub(crate) questions: Vec<Vec<i16>>,
-    /// What persons say over replies, and televisions.
+    /// Speech over replies, also of televisions.
     pub(crate) persons: Vec<Vec<i16>>,
     /// Sentences of replies.
     pub(crate) replies: Vec<Vec<i16>>,
 }
 
-/// Reads the recordings of a manifest, by language: replies are made of one half, persons of the other.
+/// Reads the recordings of a manifest, by language: half of them become replies, the others persons.
 ///
 /// # Errors
 /// Fails if a recording cannot be read, or a language has too few.
@@ -211,7 +211,7 @@ pub fn read(samples: &[Sample]) -> anyhow::Result<Groups<Voices>> {
 }
 
 impl Voices {
-    /// Creates those of a language, without any recording.
+    /// Creates an empty collection for a language.
     pub(crate) fn new(language: &str) -> Self {
         let script = if language.starts_with("zh") { &CHINESE } else { &ENGLISH };
         Self { script, questions: Vec::new(), persons: Vec::new(), replies: Vec::new() }
@@ -258,7 +258,7 @@ impl Voices {
         voiced(levelled(&sound, PERSON * 10_f64.powf(-below / 20.0)), words)
     }
 
-    /// Returns what is heard over the reply.
+    /// Returns the sound over the reply.
     fn over(&self, kind: Kind, chance: &mut fastrand::Rng) -> Sound {
         let Script { words, backchannels, stop_words, .. } = self.script;
         let person = one_of(&self.persons, chance);
@@ -289,7 +289,7 @@ fn one_of<'a>(sounds: &'a [Vec<i16>], chance: &mut fastrand::Rng) -> &'a [i16] {
     &sounds[chance.usize(..sounds.len())]
 }
 
-/// Draws a conversation. The same seed gives the same one.
+/// Draws a conversation. Equal seeds return equal conversations.
 pub fn scene(voices: &Voices, kind: Kind, seed: u64, conditions: &Conditions) -> Scene {
     let mut chance = fastrand::Rng::with_seed(seed);
     let script = voices.script;
@@ -319,7 +319,7 @@ pub fn scene(voices: &Voices, kind: Kind, seed: u64, conditions: &Conditions) ->
     }
 }
 
-/// Returns how many packets of a sentence are heard at least.
+/// Returns the minimum number of packets of a sentence.
 pub(crate) fn packets(sentence: &Sentence) -> usize {
     let packet = pcm::samples_in(hearken_virtual_device::sound::PACKET, UPLINK_RATE_HZ);
     sentence.sound.len() / packet

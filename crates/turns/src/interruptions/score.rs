@@ -1,46 +1,46 @@
-//! Counts of what became of replies: by what was heard over them, and by the version of the firmware. Pure. Not for one
-//! reply.
+//! Counts of judgements, by kind of sound and by firmware version. Pure. A single reply is in `judge`.
 
 use std::time::Duration;
 
 use super::judge::Judgement;
 use super::plan::Kind;
 
-/// What was found of one kind of interruption.
+/// Result of one kind of sound.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// Conversations with a reply.
     pub conversations: usize,
-    /// Conversations in which no reply came, so that nothing could be heard over it.
+    /// Conversations without a reply, and therefore without a sound over it.
     pub without_reply: usize,
-    /// Replies that ended.
+    /// Replies that ended early.
     pub ended: usize,
-    /// Replies that ended or paused before anything was to be heard over them.
+    /// Replies that ended or paused before the sound.
     pub early: usize,
-    /// Replies that did what they should: ended for what was heard, and were followed by an answer or none; or went on.
+    /// Correct conversations: the reply ended if it should, followed by an answer if there should
+    /// be one, or continued.
     pub right: usize,
-    /// Numbers of the conversations whose replies did not, in order once it is complete.
+    /// Numbers of the other conversations, in ascending order once complete.
     pub wrong: Vec<usize>,
-    /// Replies that paused and went on.
+    /// Replies that paused and resumed.
     pub resumed: usize,
-    /// Times from voice to silence at the socket, in order once it is complete.
+    /// Times from voice to silence at the socket, in ascending order once complete.
     pub to_silence_sent: Vec<Duration>,
-    /// The same at the loudspeaker.
+    /// Times from voice to silence at the loudspeaker, in ascending order once complete.
     pub to_silence_heard: Vec<Duration>,
-    /// Lengths of pauses, in order once it is complete.
+    /// Lengths of pauses, in ascending order once complete.
     pub pauses: Vec<Duration>,
-    /// Answers that began when nobody spoke any more, and were not heard to their ends.
+    /// Answers that started after the voice and were not played to the end.
     pub broken: usize,
-    /// Sentences that were said again though they had been heard to their ends.
+    /// Sentences that were repeated though they had been played to the end.
     pub again: usize,
-    /// Sound of sentences that had broken off, heard a second time.
+    /// Audio that was played twice because its sentence had broken off.
     pub heard_twice: Duration,
-    /// Sound of replies that went on, never heard.
+    /// Audio of completed replies that was never played.
     pub unheard: Duration,
 }
 
 impl Found {
-    /// Adds the conversation of this number.
+    /// Adds the conversation with this number.
     pub fn add(&mut self, number: usize, kind: Kind, judgement: &Judgement) {
         if !judgement.replied {
             self.without_reply += 1;
@@ -72,22 +72,22 @@ impl Found {
     }
 }
 
-/// What was found of one version of the firmware.
+/// Result of one firmware version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Versions {
     /// Conversations with a reply.
     pub conversations: usize,
-    /// Pauses after which a reply went on.
+    /// Pauses after which a reply resumed.
     pub pauses: usize,
     /// Replies that ended early.
     pub ended: usize,
     /// Packets that the device lost or cut, of replies that did not end early.
     pub lost: usize,
-    /// The same of replies that ended early.
+    /// Packets that the device lost or cut, of replies that ended early.
     pub lost_at_end: usize,
-    /// Silences inside sentences that were no pauses.
+    /// Underruns inside sentences, apart from pauses.
     pub gaps: usize,
-    /// Packets that began to play after the end of their reply had been told.
+    /// Packets that started to play after the end of their reply.
     pub stale: usize,
 }
 

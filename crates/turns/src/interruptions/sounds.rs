@@ -1,5 +1,4 @@
-//! Sounds that are heard over a reply: pieces of recordings, noises, and their levels. Pure. Not for when they are
-//! heard.
+//! Sounds over a reply: excerpts of recordings, noises, and their levels. Pure. Their timing is elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +9,11 @@ use hearken_virtual_device::sound::UPLINK_RATE_HZ;
 use crate::acted::Sound;
 use crate::echo::room;
 
-/// Both ends of a piece fade for so long, so that they do not click.
+/// Fade at both ends of an excerpt, to avoid clicks.
 const FADE: Duration = Duration::from_millis(8);
-/// A voice begins with the first frame of at least this share of the loudest one, ...
+/// Share of the level of the loudest frame from which a frame counts as voice.
 const HEARD_FROM: f64 = 0.1;
-/// ... in frames of this length.
+/// Length of a frame.
 const FRAME: Duration = Duration::from_millis(10);
 
 pub(crate) fn samples_in(time: Duration) -> usize {
@@ -35,7 +34,7 @@ pub(crate) fn levelled(sound: &[i16], level: f64) -> Vec<i16> {
     sound.iter().enumerate().map(|(n, s)| room::sample(f64::from(*s) * gain * share(n))).collect()
 }
 
-/// Returns a sound that is understood as these words, with the beginning and the end of its voice.
+/// Returns a sound with the words that the recogniser returns for it, and the span of its voice.
 pub(crate) fn voiced(samples: Vec<i16>, words: &'static str) -> Sound {
     let frame = samples_in(FRAME);
     let levels: Vec<f64> = samples.chunks(frame).map(pcm::rms).collect();
@@ -47,7 +46,7 @@ pub(crate) fn voiced(samples: Vec<i16>, words: &'static str) -> Sound {
     Sound { voice: at(first)..at(last), samples: Arc::from(samples), words }
 }
 
-/// Returns a piece of a recording of this length, at least half as loud as the whole.
+/// Returns an excerpt of this length, preferably at least half as loud as the whole recording.
 pub(crate) fn piece(sound: &[i16], length: Duration, chance: &mut fastrand::Rng) -> Vec<i16> {
     let length = samples_in(length).min(sound.len());
     let whole = pcm::rms(sound);
@@ -60,7 +59,7 @@ pub(crate) fn piece(sound: &[i16], length: Duration, chance: &mut fastrand::Rng)
     loud.or(tried.first()).cloned().unwrap_or_default()
 }
 
-/// Returns a cough: one to three bursts of noise that decay.
+/// Returns a cough: one to three decaying bursts of noise.
 pub(crate) fn cough(chance: &mut fastrand::Rng) -> Vec<i16> {
     let mut sound = Vec::new();
     for burst in 0..chance.usize(1..=3) {
@@ -81,7 +80,7 @@ pub(crate) fn cough(chance: &mut fastrand::Rng) -> Vec<i16> {
     sound
 }
 
-/// Returns a click, as of a cup or a door.
+/// Returns a click, like that of a cup or a door.
 pub(crate) fn click(chance: &mut fastrand::Rng) -> Vec<i16> {
     let decay = samples_in(ms(chance.u64(2..15))) as f64;
     let level = 6_000.0 + 12_000.0 * chance.f64();
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_voice_begins_where_it_is_loud() {
+    fn the_span_of_a_voice_excludes_quiet_ends() {
         let mut sound = vec![2; samples_in(ms(200))];
         sound.extend(pcm::tone(200.0, samples_in(ms(300)), UPLINK_RATE_HZ));
         sound.extend(vec![2; samples_in(ms(100))]);
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_levelled_sound_has_its_level_and_soft_ends() {
+    fn a_levelled_sound_has_its_level_and_faded_ends() {
         let sound = levelled(&pcm::tone(200.0, samples_in(ms(900)), UPLINK_RATE_HZ), 1_500.0);
         let level = pcm::rms(&sound);
         assert!((1_450.0..1_501.0).contains(&level), "{level}");
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_loud_and_noises_are_short() {
+    fn excerpts_are_loud_and_noises_are_short() {
         let mut chance = fastrand::Rng::with_seed(1);
         let mut sound = vec![0; samples_in(ms(2_000))];
         sound.extend(pcm::tone(200.0, samples_in(ms(500)), UPLINK_RATE_HZ));

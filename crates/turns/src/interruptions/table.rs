@@ -1,4 +1,4 @@
-//! What was found as tables of Markdown, or as JSON. Not for computing it.
+//! Renders the results as tables of Markdown, or as JSON. Computing them is elsewhere.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ const HEAD: [&str; 18] = [
     "%",
     "Correct",
     "%",
-    "Before anything was heard",
+    "Ended or paused before the sound",
     "Paused and resumed",
     "Voice to silence at the socket, ms: p50, p99",
     "% within 200 ms",
     "at the loudspeaker, ms",
     "Pause, ms: p50, p99",
-    "Whole sentences said again",
-    "Sound said again, s",
-    "Sound lost, s",
+    "Whole sentences repeated",
+    "Audio repeated, s",
+    "Audio lost, s",
     "Answers that broke off",
 ];
 const VERSIONS_HEAD: [&str; 8] = [
@@ -35,9 +35,9 @@ const VERSIONS_HEAD: [&str; 8] = [
     "Conversations",
     "Pauses",
     "Replies that ended",
-    "Packets lost or cut, of replies that went on",
-    "of those that ended",
-    "Silences inside sentences",
+    "Packets lost or cut, of replies that continued",
+    "of replies that ended",
+    "Underruns inside sentences",
     "Packets played after the end of their reply",
 ];
 
@@ -49,7 +49,8 @@ fn head(cells: &[&str]) -> String {
     line(cells) + "|" + &"---|".repeat(cells.len()) + "\n"
 }
 
-/// Returns a table with a row a language, policy and kind, and a row for all true and all false interruptions.
+/// Returns a table with a row per language, policy and kind, and a row for all true and all false
+/// interruptions.
 pub fn table(policies: &[Policy], outcomes: &[Outcome]) -> String {
     let mut text = head(&HEAD);
     for (policy, outcome) in policies.iter().zip(outcomes) {
@@ -67,17 +68,17 @@ pub fn table(policies: &[Policy], outcomes: &[Outcome]) -> String {
     text
 }
 
-/// A reply is to be silent so soon after a voice has come.
+/// Target for the time from voice to silence.
 const SOON: Duration = Duration::from_millis(200);
 
 type OfIt = fn(Kind) -> bool;
 
-/// Sums of several kinds.
+/// Names and kinds of the summary rows.
 fn sums() -> [(&'static str, OfIt); 3] {
     [
-        ("**all that should end it**", Kind::ends_reply),
+        ("**all that should end the reply**", Kind::ends_reply),
         ("**all that should not**", |kind| !kind.ends_reply()),
-        ("**the same without understood televisions**", |kind| {
+        ("**all that should not, without understood televisions**", |kind| {
             !kind.ends_reply() && kind != Kind::UnderstoodTelevision
         }),
     ]
@@ -141,7 +142,7 @@ fn both(times: &[Duration]) -> String {
     format!("{}, {}", at(0.5), at(0.99))
 }
 
-/// Returns a table with a row a policy and version of the firmware.
+/// Returns a table with a row per firmware version.
 pub fn versions_table(outcome: &Outcome) -> String {
     let mut text = head(&VERSIONS_HEAD);
     for (version, found) in &outcome.versions {
@@ -160,7 +161,7 @@ pub fn versions_table(outcome: &Outcome) -> String {
     text
 }
 
-/// Returns what was found as JSON.
+/// Returns the results as JSON.
 pub fn json(policies: &[Policy], outcomes: &[Outcome]) -> Value {
     let ms = |times: &[Duration], share| percentile(times, share).map(|time| time.as_millis());
     let rows = policies.iter().zip(outcomes).flat_map(|(policy, outcome)| {

@@ -1,5 +1,5 @@
-//! Interruptions on synthetic voices: the defaults are right, and policies that were made wrong are found out; and
-//! judgements of replies that were made by hand.
+//! Interruptions with synthetic voices: the default policy acts correctly, wrong policies are
+//! detected, and constructed conversations are judged correctly.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) fn conditions() -> Conditions {
     Conditions { detector: None, network: Network { jitter: ms(60) }, upstreams, jobs: 1 }
 }
 
-/// Acts out a conversation with this policy, and judges it.
+/// Plays a conversation with this policy, and judges it.
 fn act(policy: &str, language: &str, kind: Kind, seed: u64) -> Judgement {
     let mut settings = policy::parse(policy).unwrap().remove(0).settings;
     settings.dialogue.language = spoken(language);
@@ -49,7 +49,7 @@ fn act(policy: &str, language: &str, kind: Kind, seed: u64) -> Judgement {
 }
 
 #[test]
-fn a_backchannel_pauses_a_reply_and_wrong_policies_end_it() {
+fn a_backchannel_pauses_a_reply_and_ends_it_with_wrong_policies() {
     let empty = "interruption.backchannels_zh=[], interruption.backchannels_en=[]";
     for (language, seed, wrong) in [("zh", 3, empty), ("en", 4, "interruption.pause=false")] {
         let right = act("", language, Kind::Backchannel, seed);
@@ -63,7 +63,7 @@ fn a_backchannel_pauses_a_reply_and_wrong_policies_end_it() {
 }
 
 #[test]
-fn words_end_a_reply_and_are_answered_and_stop_words_are_not() {
+fn words_end_a_reply_and_only_stop_words_are_not_answered() {
     for (kind, answered) in [(Kind::Words, true), (Kind::Answer, true), (Kind::StopWords, false)] {
         let found = act("", "zh", kind, 5);
         assert_eq!((found.ended, found.answered), (true, answered), "{kind:?}: {found:?}");
@@ -72,7 +72,8 @@ fn words_end_a_reply_and_are_answered_and_stop_words_are_not() {
     }
 }
 
-/// A reply of two sentences of ten packets, of which these packets were played, each begun this long after the last.
+/// A reply of two sentences of ten packets, of which these packets were played, each range this
+/// long after the previous one.
 fn played(packets: &[(Range<usize>, usize, Duration)]) -> (Scene, Seen) {
     let mut scene = scene(&voices("en"), Kind::Words, 1, &conditions());
     scene.reply.truncate(2);
@@ -95,13 +96,13 @@ fn played(packets: &[(Range<usize>, usize, Duration)]) -> (Scene, Seen) {
 }
 
 #[test]
-fn a_reply_that_goes_on_with_the_sentence_that_broke_off_is_judged() {
+fn a_reply_that_repeats_its_interrupted_sentence_is_judged_as_resumed() {
     let (scene, seen) = played(&[(0..7, 0, ms(0)), (0..10, 0, ms(900)), (0..10, 1, ms(0))]);
     let found = judge(&scene, &seen);
     let expected = Judgement {
         replied: true,
         pauses: vec![ms(960)],
-        // The packet that holds the voice came at 1,290 ms, and the last of the reply left at 1,360.
+        // The packet with the voice arrived at 1,290 ms, and the last one of the reply was sent at 1,360.
         to_silence_sent: Some(ms(70)),
         to_silence_heard: Some(ms(1_470 - 1_200)),
         heard_twice: PACKET * 7,
@@ -111,7 +112,7 @@ fn a_reply_that_goes_on_with_the_sentence_that_broke_off_is_judged() {
 }
 
 #[test]
-fn what_is_said_again_or_lost_or_stale_is_found() {
+fn repeated_lost_and_stale_audio_is_counted() {
     let (scene, seen) = played(&[(0..10, 0, ms(0)), (0..10, 0, ms(900)), (0..10, 1, ms(0))]);
     assert_eq!(judge(&scene, &seen).again, 1);
     let (scene, mut seen) = played(&[(0..6, 0, ms(0)), (0..10, 1, ms(900))]);
@@ -120,7 +121,7 @@ fn what_is_said_again_or_lost_or_stale_is_found() {
     let found = judge(&scene, &seen);
     assert_eq!((found.ended, found.unheard), (false, PACKET * 4));
     assert_eq!((found.lost, found.gaps), (1, 1));
-    // One that ends is answered, and nothing of it is heard afterwards.
+    // A reply that ends is answered, and one of its packets plays after its end.
     let (scene, mut seen) = played(&[(0..7, 0, ms(0))]);
     seen.sent.extend([(ms(1_500), Sent::Stop), (ms(2_000), Sent::Start)]);
     seen.stopped.push(ms(1_350));
@@ -128,11 +129,11 @@ fn what_is_said_again_or_lost_or_stale_is_found() {
     assert_eq!((found.ended, found.answered, found.stale), (true, true, 1));
     assert_eq!(found.to_silence_sent, Some(ms(70)));
     assert!(!found.early && found.broken == 0);
-    // An answer to it that breaks off though nobody speaks is found.
+    // An answer to it that breaks off without a voice over it is counted.
     let tag = Tag { reply: 2, ..Tag::default() };
     seen.played.push(Played { at: ms(3_000), length: PACKET, tag });
     assert_eq!(judge(&scene, &seen).broken, 1);
-    // It may have ended before anybody spoke.
+    // A reply may have ended before the voice.
     let (scene, mut seen) = played(&[(0..4, 0, ms(0))]);
     seen.over = Some(ms(2_200)..ms(3_000));
     seen.heard.push((ms(2_240), ms(2_300)));
@@ -142,7 +143,7 @@ fn what_is_said_again_or_lost_or_stale_is_found() {
 }
 
 #[test]
-fn a_score_counts_what_was_right_and_a_table_shows_it() {
+fn scores_count_correct_replies_and_appear_in_the_table() {
     let mut found = Found::default();
     let ended = Judgement { replied: true, ended: true, ..Judgement::default() };
     let resumed = Judgement { replied: true, pauses: vec![ms(900)], ..Judgement::default() };
@@ -151,10 +152,10 @@ fn a_score_counts_what_was_right_and_a_table_shows_it() {
     }
     assert_eq!((found.conversations, found.without_reply), (2, 1));
     assert_eq!((found.ended, found.right, found.resumed), (1, 1, 1));
-    // Stop words that are answered are not right.
+    // An answer after stop words is wrong.
     let mut stop = Found::default();
     stop.add(1, Kind::StopWords, &Judgement { answered: true, ..ended.clone() });
-    // Nor is a reply that had ended before they were said.
+    // So is a reply that had ended before them.
     stop.add(1, Kind::StopWords, &Judgement { early: true, ..ended.clone() });
     stop.add(1, Kind::StopWords, &ended);
     assert_eq!((stop.ended, stop.early, stop.right), (3, 1, 1));

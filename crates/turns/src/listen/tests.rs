@@ -1,11 +1,11 @@
-//! Samples that are written of synthetic voices.
+//! Samples of synthetic voices.
 
 use hearken_audio::pcm;
 
 use super::*;
 use crate::interruptions::tests::{conditions, voices};
 
-/// Returns both sides of a sample that was written, and its timeline.
+/// Writes a sample; returns both sides of its audio, and its timeline.
 fn written(situation: Situation) -> ([Vec<i16>; 2], Vec<serde_json::Value>) {
     let folder = tempfile::tempdir().unwrap();
     let settings = PipelineSettings::default();
@@ -22,7 +22,7 @@ fn written(situation: Situation) -> ([Vec<i16>; 2], Vec<serde_json::Value>) {
     ([side(0), side(1)], events)
 }
 
-/// Returns when this happened first, after that time.
+/// Returns the time of the first event that starts with this text, from this time on.
 fn at(events: &[serde_json::Value], what: &str, after: u64) -> u64 {
     let found = events.iter().find(|event| {
         let told = event["what"].as_str().is_some_and(|told| told.starts_with(what));
@@ -37,19 +37,19 @@ fn level(sound: &[i16], from_ms: u64, length_ms: u64) -> f64 {
 }
 
 #[test]
-fn a_true_interruption_is_heard_to_end_the_reply() {
+fn the_sample_of_a_true_interruption_ends_the_reply() {
     let ([person, device], events) = written(Situation::Interruption);
-    let voice = at(&events, "begins to speak over", 0);
+    let voice = at(&events, "starts to speak over", 0);
     assert!(level(&person, voice, 500) > 500.0 && level(&device, voice - 300, 200) > 500.0);
     assert!(level(&device, voice + 400, 300) < 1.0);
     let paused = at(&events, "paused the reply", voice);
     let stop = at(&events, "sends tts stop", paused);
-    let again = at(&events, "begins to play", at(&events, "sends stt", stop));
+    let again = at(&events, "starts to play", at(&events, "sends stt", stop));
     assert!(level(&device, again + 100, 500) > 500.0);
 }
 
 #[test]
-fn a_reply_that_resumes_is_heard_to_say_the_sentence_again() {
+fn the_sample_of_a_resumed_reply_repeats_the_sentence() {
     let (_, events) = written(Situation::Resume);
     let paused = at(&events, "paused the reply", 0);
     let resumed = at(&events, "the reply goes on", paused);

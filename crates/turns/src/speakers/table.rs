@@ -1,16 +1,16 @@
-//! Errors of speaker verification as a table of Markdown. Not for computing them.
+//! Renders the errors of speaker verification as a table of Markdown. Computing them is elsewhere.
 
 use std::fmt::Write as _;
 
 use super::{Found, Kind};
 
-/// Thresholds whose errors are told.
+/// Thresholds in the table.
 const THRESHOLDS: [f32; 3] = [0.35, 0.45, 0.55];
 
-/// Returns the table: a row for each language, length and kind.
+/// Returns the table: one row per language, length and kind.
 pub fn table(found: &[Found]) -> String {
     let mut text = String::from(
-        "| Compared | Group | Speech, s | Persons | Same | Different | Equal errors, % | At |",
+        "| Compared | Group | Speech, s | Persons | Same | Different | Equal error rate, % | At |",
     );
     for threshold in THRESHOLDS {
         // Writing to a string never fails.
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_the_rate_and_the_errors_at_thresholds() {
+    fn a_row_has_the_equal_error_rate_and_the_errors_at_each_threshold() {
         let trials = Trials { same: vec![0.9, 0.5], different: vec![0.1, 0.2, 0.3, 0.4] };
         let group = "zh".to_owned();
         let length = Duration::from_millis(1_500);

@@ -1,21 +1,21 @@
-//! Trials of speaker verification: how alike two voices were found, and whether one person has both. Not for computing
-//! voices.
+//! Trials of speaker verification: the similarity of two voices, and whether they belong to one
+//! person. Computing embeddings is elsewhere.
 
-/// Results of trials. A trial is accepted if the voices are at least as alike as a threshold.
+/// Results of trials. A trial is accepted if the similarity is at least the threshold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trials {
-    /// How alike two voices of one person were found.
+    /// Similarities of two voices of one person.
     pub same: Vec<f32>,
-    /// The same of different persons.
+    /// Similarities of voices of different persons.
     pub different: Vec<f32>,
 }
 
-/// How often a threshold errs.
+/// Error rates at a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
-    /// Share of different persons who are accepted.
+    /// Share of accepted trials of different persons.
     pub false_accepts: f64,
-    /// Share of same persons who are rejected.
+    /// Share of rejected trials of the same person.
     pub false_rejects: f64,
 }
 
@@ -31,7 +31,7 @@ impl Trials {
         self.different.extend_from_slice(&others.different);
     }
 
-    /// Returns how often this threshold errs; `None` without trials of both kinds.
+    /// Returns the error rates at this threshold; `None` without trials of both kinds.
     pub fn errors_at(&self, threshold: f32) -> Option<Errors> {
         if self.same.is_empty() || self.different.is_empty() {
             return None;
@@ -43,8 +43,8 @@ impl Trials {
         })
     }
 
-    /// Returns the equal error rate, at which as many are falsely accepted as rejected, and the threshold that has
-    /// it; `None` without trials of both kinds.
+    /// Returns the equal error rate, at which false accepts and false rejects are equal, and its
+    /// threshold; `None` without trials of both kinds.
     pub fn equal_error_rate(&self) -> Option<(f64, f32)> {
         let mut same = self.same.clone();
         let mut different = self.different.clone();
@@ -58,7 +58,8 @@ impl Trials {
         if different.is_empty() {
             return None;
         }
-        // Rejects grow with the threshold, and accepts shrink: the first that has more rejects is next to equal.
+        // Rejects increase with the threshold and accepts decrease: the first with more rejects is
+        // next to equal.
         let after = same.partition_point(|threshold| errors(threshold).0 < errors(threshold).1);
         let near = same.get(after.saturating_sub(1)..same.len().min(after + 1))?;
         let apart = |threshold: &&f32| {
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn where_both_kinds_mix_the_rates_meet() {
+    fn overlapping_trials_have_the_rate_at_which_both_errors_are_equal() {
         let mixed = trials(&[0.9, 0.8, 0.35, 0.7], &[0.1, 0.2, 0.4, 0.05]);
         let (rate, threshold) = mixed.equal_error_rate().unwrap();
         assert!((rate - 0.125).abs() < 1e-9 || (rate - 0.25).abs() < 1e-9, "{rate} at {threshold}");
@@ -97,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn voices_that_are_all_alike_are_told_apart_by_chance() {
+    fn identical_similarities_have_an_equal_error_rate_of_one_half() {
         let (rate, _) = trials(&[0.5; 4], &[0.5; 9]).equal_error_rate().unwrap();
         assert!((rate - 0.5).abs() < 1e-9, "{rate}");
     }
 
     #[test]
-    fn without_trials_of_both_kinds_there_is_no_rate() {
+    fn the_rate_requires_trials_of_both_kinds() {
         for empty in [trials(&[], &[0.1]), trials(&[0.1], &[])] {
             assert!(empty.equal_error_rate().is_none() && empty.errors_at(0.5).is_none());
         }

@@ -89,7 +89,7 @@ fn unbound() -> String {
 }
 
 #[tokio::test]
-async fn the_question_is_that_of_firmware_and_the_answer_is_taken() {
+async fn the_request_equals_that_of_firmware_and_the_response_is_parsed() {
     let server = Scripted::answering(&[(200, ready())]).await;
     let booted = boot(&server.url, &identity()).await.unwrap();
     let websocket =
@@ -118,7 +118,7 @@ async fn the_question_is_that_of_firmware_and_the_answer_is_taken() {
 }
 
 #[tokio::test]
-async fn anything_but_200_with_json_is_asked_again() {
+async fn a_response_other_than_200_with_json_is_retried() {
     let answers =
         [(500, String::new()), (307, String::new()), (200, "<html>".into()), (200, ready())];
     let server = Scripted::answering(&answers).await;
@@ -135,7 +135,7 @@ async fn anything_but_200_with_json_is_asked_again() {
 }
 
 #[tokio::test]
-async fn activation_is_asked_until_done_and_then_the_address_again() {
+async fn activation_is_repeated_until_done_and_ota_requested_again() {
     let answers = [
         (200, unbound()),
         (202, String::new()),
@@ -155,7 +155,7 @@ async fn activation_is_asked_until_done_and_then_the_address_again() {
         let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
         assert_eq!(body["algorithm"], "hmac-sha256");
         assert_eq!(body["challenge"], "c");
-        // Made with `printf c | openssl dgst -sha256 -hmac key`.
+        // From `printf c | openssl dgst -sha256 -hmac key`.
         assert_eq!(body["hmac"], HMAC_OF_C);
     }
 }
@@ -163,7 +163,7 @@ async fn activation_is_asked_until_done_and_then_the_address_again() {
 const HMAC_OF_C: &str = "3ce40a0edc208379991d07674df03ea00875cb3810336bc550a7f37741591d0a";
 
 #[tokio::test]
-async fn without_a_serial_number_activation_is_asked_with_an_empty_body() {
+async fn without_a_serial_number_the_activation_body_is_empty() {
     let answers = [
         (200, unbound()),
         (200, "{}".into()),
@@ -178,7 +178,7 @@ async fn without_a_serial_number_activation_is_asked_with_an_empty_body() {
 }
 
 #[tokio::test]
-async fn updates_are_taken_when_newer_or_forced() {
+async fn updates_are_installed_if_newer_or_forced() {
     for (version, force, taken) in
         [("2.4.3", 0, true), ("2.4.2", 0, false), ("1.0", 0, false), ("1.0", 1, true)]
     {

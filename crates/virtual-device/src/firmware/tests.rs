@@ -17,7 +17,7 @@ pub(crate) const HELLO: &str = r#"{"type":"hello","transport":"websocket","sessi
 pub(crate) const START: &str = r#"{"type":"tts","state":"start"}"#;
 pub(crate) const STOP: &str = r#"{"type":"tts","state":"stop"}"#;
 
-/// A device under test, with all that came out of it.
+/// A device under test, with all its outputs.
 pub(crate) struct Bench {
     pub(crate) device: Firmware,
     pub(crate) out: Vec<Output>,
@@ -101,7 +101,7 @@ impl Bench {
 }
 
 #[test]
-fn waking_says_hello_then_detect_then_listens() {
+fn a_wake_word_sends_hello_then_detect_then_listen() {
     let mut bench = Bench::new("2.4.2", ListenMode::Auto);
     bench.at(0, Event::Wake { word: Some("小智".into()) });
     assert_eq!(bench.out.last(), Some(&Output::Connect));
@@ -115,7 +115,7 @@ fn waking_says_hello_then_detect_then_listens() {
 }
 
 #[test]
-fn a_server_that_never_says_hello_is_given_up() {
+fn a_missing_server_hello_times_out() {
     let mut bench = Bench::new("2.4.2", ListenMode::Auto);
     bench.at(0, Event::Button).at(0, Event::SocketOpen);
     bench.at(9_999, Event::Nothing);
@@ -137,7 +137,7 @@ fn a_hello_of_another_transport_is_ignored_and_one_without_crashes() {
 }
 
 #[test]
-fn audio_is_taken_only_while_speaking() {
+fn audio_is_accepted_only_while_speaking() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.packet(10);
     assert_eq!(bench.lost(Loss::NotSpeaking), 1);
@@ -150,17 +150,17 @@ fn audio_is_taken_only_while_speaking() {
 fn a_packet_in_the_same_instant_as_tts_start_is_lost() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.text(0, START).packet(0).packet(1).packet(20).at(500, Event::Nothing);
-    assert_eq!(bench.lost(Loss::ClearedAtStart), 1, "the one that waited");
+    assert_eq!(bench.lost(Loss::ClearedAtStart), 1, "the queued one");
     assert!(bench.facts().any(|(at, f)| at == 10 && matches!(f, Fact::PacketCut { .. })));
     assert_eq!(bench.played_at(), [0, 20]);
 }
 
 #[test]
-fn the_decode_queue_is_counted_in_packets_and_drops_in_silence() {
+fn a_full_decode_queue_drops_packets_silently() {
     for (profile, queue) in [("1.6.0", 5), ("1.6.2", 10), ("2.4.2", 40), ("newest", 20)] {
         let mut bench = Bench::listening(profile, ListenMode::Auto);
         bench.text(0, START);
-        // One plays, the queue waits, three are too many.
+        // One plays, the queue is full, three are too many.
         for _ in 0..queue + 4 {
             bench.packet(20);
         }
@@ -171,7 +171,7 @@ fn the_decode_queue_is_counted_in_packets_and_drops_in_silence() {
 }
 
 #[test]
-fn playback_runs_at_its_own_rate_and_gaps_are_told() {
+fn playback_runs_at_its_own_rate_and_gaps_are_reported() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.text(0, START).packet(20).packet(30).packet(230).at(1_000, Event::Nothing);
     assert_eq!(bench.played_at(), [20, 80, 230]);
@@ -180,7 +180,7 @@ fn playback_runs_at_its_own_rate_and_gaps_are_told() {
 }
 
 #[test]
-fn a_packet_longer_than_announced_does_not_decode() {
+fn a_packet_longer_than_announced_is_not_decoded() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     let two_of_60_ms = Bytes::from_static(&[(3 << 3) | 1, 0]);
     bench.text(0, START).at(20, Event::Binary(two_of_60_ms));
@@ -214,16 +214,16 @@ fn the_microphone_is_closed_while_speaking_except_in_realtime() {
 }
 
 #[test]
-fn realtime_goes_on_listening_without_saying_so() {
+fn realtime_mode_keeps_listening_without_a_message() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Realtime);
     bench.text(0, START).packet(20).packet(30).text(40, STOP).at(500, Event::Nothing);
     assert_eq!(bench.device.state(), DeviceState::Listening);
     assert_eq!(bench.sent(), Vec::<String>::new());
-    assert_eq!(bench.played_at(), [20, 80], "the queue goes on playing");
+    assert_eq!(bench.played_at(), [20, 80], "playback continues");
 }
 
 #[test]
-fn push_to_talk_ends_idle_and_is_answered_there() {
+fn push_to_talk_ends_in_idle_and_the_reply_plays_there() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Manual);
     bench.at(900, Event::TalkReleased);
     assert_eq!(bench.device.state(), DeviceState::Idle);
@@ -244,14 +244,14 @@ fn the_button_interrupts_but_speaking_lasts_until_tts_stop() {
     bench.text(100, STOP);
     assert_eq!(bench.device.state(), DeviceState::Listening);
     bench.at(200, Event::Button);
-    assert_eq!(bench.device.state(), DeviceState::Idle, "a button while listening hangs up");
+    assert_eq!(bench.device.state(), DeviceState::Idle, "a button while listening disconnects");
     assert!(bench.out.contains(&Output::Disconnect));
 }
 
 #[test]
-fn a_wake_word_while_speaking_interrupts_as_its_version_does() {
+fn a_wake_word_while_speaking_interrupts_by_version() {
     let both = &["abort wake_word_detected", "listen start auto"][..];
-    // What was sent at once and until 500 ms, and how many of two packets were thrown away.
+    // Messages sent at once, messages until 500 ms, and number of discarded packets out of two.
     for (profile, at_once, later, lost) in [
         ("1.7.6", &both[..1], &both[..1], 1),
         ("2.2.2", &both[..1], &both[..1], 0),
@@ -267,8 +267,8 @@ fn a_wake_word_while_speaking_interrupts_as_its_version_does() {
         bench.text(600, STOP);
         assert_eq!(bench.sent(), both, "{profile}");
     }
-    // In realtime mode the rest is thrown away, and what the server sends of the old turn flips
-    // the device back to speaking.
+    // In realtime mode the rest is discarded, and further messages of the old turn switch the
+    // device back to speaking.
     let mut bench = Bench::listening("2.4.2", ListenMode::Realtime);
     bench.text(0, START).packet(20).packet(20).at(30, Event::Wake { word: None });
     assert_eq!(bench.sent(), ["abort wake_word_detected", "listen start realtime"]);

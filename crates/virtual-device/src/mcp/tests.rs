@@ -51,7 +51,7 @@ fn plain() -> Bench {
 }
 
 #[test]
-fn a_scripted_tool_answers_in_order_what_it_takes() {
+fn a_scripted_tool_gives_its_answers_in_order() {
     let camera = "self.camera.take_photo";
     let photo = ScriptedTool::new(camera, "Takes a photo.").boolean("flash");
     let photo = photo.fails("It is dark").answers("a cat");
@@ -70,7 +70,7 @@ fn a_scripted_tool_answers_in_order_what_it_takes() {
 }
 
 #[test]
-fn initialize_tells_the_version() {
+fn initialize_returns_the_version() {
     let mut bench = plain();
     bench.request(0, 1, "initialize", json!({"protocolVersion": "2024-11-05"}));
     assert_eq!(
@@ -109,7 +109,7 @@ fn tools_come_in_pages_of_8000_bytes() {
 }
 
 #[test]
-fn tools_for_people_are_listed_on_request() {
+fn user_tools_are_listed_on_request() {
     let list = |with: bool| {
         let mut bench = plain();
         bench.request(0, 2, "tools/list", json!({"withUserTools": with}));
@@ -129,7 +129,7 @@ fn tools_for_people_are_listed_on_request() {
 }
 
 #[test]
-fn calls_are_checked_and_done() {
+fn calls_are_validated_and_executed() {
     let done = r#"{"content":[{"type":"text","text":"true"}],"isError":false}"#;
     let volume = "self.audio_speaker.set_volume";
     for (tool, arguments, told) in [
@@ -175,14 +175,14 @@ fn only_requests_with_a_number_as_id_are_answered() {
     bench.text(0, r#"{"type":"mcp","payload":{"id":1,"method":"tools/list"}}"#);
     bench.text(0, r#"{"type":"mcp","payload":{"jsonrpc":"2.0","id":1}}"#);
     assert_eq!(bench.answers(), Vec::<String>::new());
-    // A larger one is held within 32 bits, so its asker waits in vain.
+    // A larger id is clamped to 32 bits, so its caller waits in vain.
     bench.request(0, 3_000_000_000_i64, "resources/list", json!({}));
     assert_eq!(bench.answer()["id"], json!(i32::MAX));
     assert_eq!(bench.answer()["error"]["message"], "Method not implemented: resources/list");
 }
 
 #[test]
-fn calls_run_one_after_the_other_and_hold_up_everything_else() {
+fn calls_run_in_sequence_and_block_everything_else() {
     let mut bench =
         Bench::with(Toolbox { call_takes: Duration::from_secs(2), ..Toolbox::default() });
     let status = "self.get_device_status";
@@ -203,11 +203,11 @@ fn calls_run_one_after_the_other_and_hold_up_everything_else() {
     assert_eq!(ids(&bench), [1, 2, 3]);
     assert_eq!(bench.device.state(), DeviceState::Speaking);
     let dropped = bench.facts().filter(|(_, f)| **f == Fact::UplinkDropped).count();
-    assert_eq!(dropped, 10, "the microphone's packets wait too");
+    assert_eq!(dropped, 10, "microphone packets are queued too");
 }
 
 #[test]
-fn the_camera_uploads_where_initialize_said() {
+fn the_camera_uploads_to_the_url_from_initialize() {
     let photo = "self.camera.take_photo";
     let mut bench = plain();
     bench.call(0, 1, photo, json!({"question": "what?"}));
@@ -225,7 +225,7 @@ fn the_camera_uploads_where_initialize_said() {
     bench.at(36_000, Event::Nothing);
     assert_eq!(bench.answer()["error"]["message"], "Failed to upload photo");
     bench.at(37_000, Event::Uploaded(Ok("late".into())));
-    assert_eq!(bench.answer()["id"], 4, "what comes later is nobody's");
+    assert_eq!(bench.answer()["id"], 4, "a late response is ignored");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_reboot_by_tool_is_answered_first() {
 }
 
 #[test]
-fn other_clients_are_odd_in_these_ways() {
+fn quirks_imitate_the_deviations_of_other_clients() {
     let odd =
         |quirks| Bench::with(Toolbox { call_takes: Duration::ZERO, quirks, ..Toolbox::default() });
     let mut bench = odd(Quirks { empty_cursor: true, ..Quirks::default() });
@@ -265,7 +265,7 @@ fn other_clients_are_odd_in_these_ways() {
 }
 
 #[test]
-fn old_firmware_describes_its_things_and_then_their_states() {
+fn old_firmware_sends_descriptions_of_things_and_then_states() {
     for (profile, names, speaker, method) in
         [("1.5.5", "", "Speaker", "SetVolume"), ("1.7.6", "s", "AudioSpeaker", "set_volume")]
     {
@@ -296,7 +296,7 @@ fn old_firmware_describes_its_things_and_then_their_states() {
 }
 
 #[test]
-fn things_obey_and_tell_what_changed_when_listening_begins() {
+fn things_execute_commands_and_report_changes_at_the_next_listen() {
     let mut bench = Bench::listening("1.7.6", ListenMode::Auto);
     let commands = json!([
         {"name": "AudioSpeaker", "method": "set_volume", "parameters": {"volume": 55}},
@@ -306,7 +306,7 @@ fn things_obey_and_tell_what_changed_when_listening_begins() {
         {"name": "Toaster", "method": "toast"},
     ]);
     bench.text(0, &json!({"type": "iot", "commands": commands}).to_string());
-    assert_eq!(bench.sent(), Vec::<String>::new(), "nothing is answered");
+    assert_eq!(bench.sent(), Vec::<String>::new(), "commands have no response");
     let board = bench.device.board();
     assert_eq!((board.volume, board.lamp, board.theme.as_str()), (55, true, "light"));
     bench.text(10, START).text(30, r#"{"type":"tts","state":"stop"}"#);

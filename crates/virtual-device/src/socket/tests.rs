@@ -17,7 +17,7 @@ use crate::profile::Profile;
 use crate::socket::{Device, Endpoint};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Larger than what two sockets of this machine buffer between them.
+/// More than two sockets of this machine buffer.
 const MOST_PACKETS: u64 = 40_000;
 const HELLO: &str = r#"{"type":"hello","transport":"websocket"}"#;
 
@@ -33,7 +33,7 @@ fn packet(number: u64) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_reading_costs_the_oldest_packets_only() {
+async fn a_server_that_stops_reading_loses_only_the_oldest_packets() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     let (read_on, reads) = oneshot::channel::<u64>();
@@ -74,13 +74,13 @@ async fn a_server_that_stops_reading_costs_the_oldest_packets_only() {
     assert!(unsent >= 10, "the socket took {last} packets");
     read_on.send(last - 1).unwrap();
     let reading = async {
-        // The device has to live for its queue to go out.
+        // The device must run for its queue to be sent.
         let live = device.run_until(Instant::now() + PATIENCE, |_, _| false);
         tokio::select! { numbers = server => numbers.unwrap(), _ = live => Vec::new() }
     };
-    let numbers = timeout(PATIENCE, reading).await.expect("the queue goes out");
+    let numbers = timeout(PATIENCE, reading).await.expect("the queue is sent");
     assert_eq!(numbers.len() as u64 + unsent as u64, last);
     assert!(numbers.is_sorted());
     let newest: Vec<_> = numbers.iter().rev().take(40).copied().collect();
-    assert_eq!(newest, (last - 40..last).rev().collect::<Vec<_>>(), "the newest 40 have waited");
+    assert_eq!(newest, (last - 40..last).rev().collect::<Vec<_>>(), "the newest 40 were queued");
 }

@@ -1,5 +1,5 @@
-//! Acceptance checks of the device wire that need to know what a device makes of what it is sent.
-//! Not for what it is sent alone, which is in `actors/tests/pipeline/checks.rs`.
+//! Acceptance checks of the device wire that depend on the reaction of a device. Those of the sent
+//! messages alone are in `actors/tests/pipeline/checks.rs`.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What a server sends for a reply of this length, from its hello to a second after the end.
+/// Messages of a server for a reply of this length, from its hello to a second after the end.
 async fn reply_of(length: Duration, settings: PipelineSettings) -> Vec<Down> {
     let mut pipeline = TestPipeline::greeted(settings, 1).await;
     pipeline.text(r#"{"type":"listen","state":"start","mode":"auto"}"#);
@@ -34,7 +34,7 @@ async fn reply_of(length: Duration, settings: PipelineSettings) -> Vec<Down> {
     log
 }
 
-/// What a device of this firmware makes of it.
+/// The report of a device with this firmware that receives them.
 fn heard_on(profile: &Profile, log: &[Down]) -> Report {
     let firmware = Firmware::new(profile.clone(), ListenMode::Auto, 1, &AudioParams::default());
     let mut bench = VirtualDevice::new(firmware, Report::default(), Drift::ppm(0));
@@ -70,14 +70,14 @@ async fn check_12_no_packet_of_a_minute_is_lost_or_late_on_any_firmware() {
             assert_eq!((packets.late, packets.cut), (0, 0), "{name} at {packet:?}");
             assert!(packets.lost.is_empty(), "{name} at {packet:?}: {packets:?}");
         }
-        // A queue of three drops some: the check can fail.
+        // A smaller queue drops packets: the check can fail.
         let tiny = Profile { decode_queue_packets: 1, ..Profile::default() };
         assert!(!heard_on(&tiny, &log).packets().lost.is_empty());
     }
 }
 
 #[actix::test]
-async fn check_13_tts_stop_comes_when_all_has_been_played_and_soon_after() {
+async fn check_13_tts_stop_is_sent_soon_after_everything_was_played() {
     tokio::time::pause();
     let log = reply_of(ms(4_700), PipelineSettings::default()).await;
     for profile in &PROFILES {
@@ -89,7 +89,7 @@ async fn check_13_tts_stop_comes_when_all_has_been_played_and_soon_after() {
         let after = stop.checked_sub(at + length);
         assert!(after.is_some_and(|t| t <= ms(300)), "{}: {after:?}", profile.name);
     }
-    // Without a margin, and told at once, old firmware would lose the tail: the check can fail.
+    // If `tts stop` came without a margin, old firmware would lose the tail: the check can fail.
     let mut hasty = log;
     let stop = hasty.iter().position(|d| d.what.name() == "tts/stop").unwrap();
     hasty[stop].at -= ms(200);

@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says how far it came"
+    reason = "a test fails by panicking, and reports its progress"
 )]
 
 mod checks;

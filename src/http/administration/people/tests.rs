@@ -1,4 +1,4 @@
-//! The routes about people, over a store in a file and a scripted embedder. Not for how well voices are told apart.
+//! The people routes, over a store in a file and a scripted embedder. Not for the accuracy of speaker recognition.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -22,12 +22,12 @@ use crate::config::{AuthConfig, AuthRequired};
 use crate::http::{AccessControl, Auth, OtaRules, person_routes};
 
 const TOKEN: &str = "the admin token of tests";
-/// Pitches of the voices of two people, and of one at which the embedder is busy.
+/// Pitches of the voices of two people, and one at which the embedder is busy.
 const ANN_HZ: f32 = 200.0;
 const BEN_HZ: f32 = 500.0;
 const BUSY_HZ: f32 = 1_500.0;
 
-/// Tells voices apart by their pitch.
+/// Distinguishes voices by their pitch.
 struct ByPitch;
 
 #[async_trait]
@@ -83,7 +83,7 @@ impl Fixture {
         Arc::new(PeopleApi::new(self.people.clone(), Arc::clone(&self.store) as _))
     }
 
-    /// Returns the state of the routes where no model is configured.
+    /// Returns the state of the routes without a speaker embedder.
     fn without_model(&self) -> Arc<PeopleApi> {
         let store = Arc::clone(&self.store);
         let people = People::new(Arc::clone(&store) as _, None, SpeakerSettings::default());
@@ -99,7 +99,7 @@ fn access(store: &Arc<SqlStore>, folder: &Path) -> AccessControl {
     AccessControl::new(auth, OtaRules::new(&<_>::default()).unwrap(), Arc::clone(store) as _)
 }
 
-/// Asks with this token. Returns the status and the body.
+/// Sends a request with this token. Returns the status and the body.
 async fn ask_with<S, B>(
     token: &str,
     app: &S,
@@ -123,7 +123,7 @@ where
     (status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
 }
 
-/// Builds the routes, and a function that asks them.
+/// Builds the routes, and a function that sends requests to them.
 macro_rules! asking {
     ($ask:ident, $fixture:ident, $api:expr) => {
         let api: Arc<PeopleApi> = $api;
@@ -153,7 +153,7 @@ async fn a_person_is_enrolled_shown_renamed_forgotten_and_deleted() {
     let ben = body("小本", &base64(&[BEN_HZ; 10]));
     assert_eq!(ask(Method::POST, all, ben).await.0, 201);
     let id = PersonId(ann["id"].as_str().unwrap().into());
-    // Another instance remembers this of them.
+    // Another instance adds memories of this person.
     let fact = PersonMemory::Fact("likes tea".into());
     fixture.store.remember(&id, &fact).await.unwrap();
     let said = "hello".to_owned();
@@ -189,11 +189,11 @@ async fn a_person_is_enrolled_shown_renamed_forgotten_and_deleted() {
     }
     let left = fixture.store.people().await.unwrap();
     assert_eq!(left.iter().map(|person| person.name.as_str()).collect::<Vec<_>>(), ["小本"]);
-    assert_eq!(fixture.people.all().len(), 1, "nobody recognises them any more");
+    assert_eq!(fixture.people.all().len(), 1, "they are no longer recognised");
 }
 
 #[actix_web::test]
-async fn recordings_that_do_not_do_are_named_with_the_remedy() {
+async fn unusable_recordings_are_refused_with_the_remedy() {
     let fixture = Fixture::new();
     asking!(ask, fixture, fixture.people());
     let good = base64(&[ANN_HZ; 3]);
@@ -206,7 +206,7 @@ async fn recordings_that_do_not_do_are_named_with_the_remedy() {
         (body("a", &vec![good[0].clone(); 11]), 400, "3 to 10 recordings"),
         (body("a", &vec![String::new(); 100_000]), 400, "3 to 10 recordings"),
         (body("a", &with("?".into())), 400, "recording 2 is not base64"),
-        (body("a", &with(String::new())), 400, "recording 2 cannot be used: it is no WAV file"),
+        (body("a", &with(String::new())), 400, "recording 2 cannot be used: it is not a WAV file"),
         (body("a", &with(STANDARD.encode(&lying))), 400, "recording 2 cannot be used: it"),
         (body("a", &with(STANDARD.encode(&lying[..2_000]))), 400, "recording 2 cannot be used: it"),
         (
@@ -283,7 +283,7 @@ async fn without_a_model_people_are_shown_and_deleted_but_not_enrolled() {
 }
 
 #[actix_web::test]
-async fn nobody_without_the_admin_token_is_let_in() {
+async fn requests_without_the_admin_token_are_refused() {
     let fixture = Fixture::new();
     let store = &fixture.store;
     let api = fixture.people();

@@ -1,6 +1,7 @@
-//! Opus packets of a device, through libopus and libfvad, which are C, and the echo canceller: an input is packets, each
-//! behind its length in two bytes. Anything is decoded or refused, within the length of a packet, and
-//! what was decoded is encoded again. Run it under AddressSanitizer: `scripts/fuzz` does.
+//! Opus packets of a device, through libopus and libfvad, which are C, and the echo canceller. An
+//! input consists of packets, each after its length in two bytes. Any input is decoded or refused,
+//! within the length of a packet, and decoded samples are encoded again. Run it under
+//! AddressSanitizer, as `scripts/fuzz` does.
 
 use bytes::Bytes;
 use hearken_audio::HearingSettings;
@@ -9,7 +10,7 @@ use hearken_audio::opus::{Decoder, Encoder};
 use hearken_audio::utterance_detector::UtteranceDetector;
 use hearken_audio::voice_detector::{FRAME_SAMPLES, VoiceDetector};
 
-/// Most packets of an input: 12 s of a device's sound.
+/// Maximum number of packets of an input: 12 s of a device's sound.
 const MAX_PACKETS: usize = 200;
 
 fn packets(mut bytes: &[u8]) -> Vec<&[u8]> {
@@ -24,15 +25,15 @@ fn packets(mut bytes: &[u8]) -> Vec<&[u8]> {
     packets
 }
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let packets = packets(bytes);
     decode(&packets, [8_000, 12_000, 16_000, 24_000, 48_000][packets.len() % 5]);
     detect(&packets);
-    // Any samples, as the voice detector gets them.
+    // Arbitrary samples, as the voice detector receives them.
     let samples: Vec<i16> =
         bytes.as_chunks().0.iter().map(|pair| i16::from_le_bytes(*pair)).collect();
     let mut detector = VoiceDetector::new(bytes.first().map_or(0, |byte| byte % 4), 0.0, 0.0);
@@ -61,7 +62,7 @@ fn decode(packets: &[&[u8]], rate_hz: u32) {
 
 fn detect(packets: &[&[u8]]) {
     let mut detector = UtteranceDetector::new(HearingSettings::default());
-    // Some devices leave their echo to the server; here what they hear is what they are sent.
+    // Some devices leave echo cancellation to the server; here the microphone signal is the playback itself.
     let sent = SentPackets::default();
     let echoes = packets.len() % 4 == 3;
     match packets.len() % 4 {

@@ -1,5 +1,5 @@
-//! Bodies and messages of applications: anything is read or refused, what is read is written and
-//! read again as the same, and what passes its check keeps its limits.
+//! Bodies and messages of applications: any input is read or refused, a value that is read survives
+//! a round trip, and a value that passes its check is within its limits.
 
 use hearken_proto::chat::{ChatRequest, CreateSession, CreateSnapshot, WatchRequest, check_user};
 use hearken_proto::ids::SessionId;
@@ -11,7 +11,7 @@ use std::fmt::Debug;
 fn read<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) -> Option<T> {
     match json::read::<T>(bytes) {
         Ok(read) => {
-            let text = serde_json::to_vec(&read).expect("what was read is written");
+            let text = serde_json::to_vec(&read).expect("a value can be written");
             assert_eq!(json::read::<T>(&text).as_ref(), Ok(&read));
             Some(read)
         }
@@ -22,10 +22,10 @@ fn read<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) -> Op
     }
 }
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     if let Some(wanted) = read::<CreateSession>(bytes).map(CreateSession::trimmed)
         && wanted.check().is_ok()

@@ -1,15 +1,15 @@
-//! Configuration files: anything is read or refused, in words that name the key; what is read is
-//! written and read again as the same, and shown without its secrets.
+//! Configuration files: any input is read, or refused with an error that names the key; a value
+//! that is read survives a round trip, and is shown without secrets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use hearken::config::{ConfigError, load_text, masked};
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let file = Path::new("config.toml");

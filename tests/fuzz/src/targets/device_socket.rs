@@ -1,8 +1,8 @@
-//! The whole socket of a device, through all its actors and in virtual time. An input is steps: a
-//! byte that says what is done, two bytes of length, and as many of content.
+//! The whole socket of a device, through all its actors and in virtual time. An input consists of
+//! steps: a byte for the kind, two bytes for the length, and the content.
 //!
-//! Whatever a device sends, it hears audio between `tts start` and `tts stop` alone, and nothing after
-//! a Close; and when it is gone, no actor is left.
+//! For any input, the device receives audio only between `tts start` and `tts stop`, and nothing
+//! after a close frame; once it has disconnected, no actor is left.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
 use hearken_socket::testkit::{Down, Received};
 
-/// Most steps of an input.
+/// Maximum number of steps of an input.
 const MAX_STEPS: usize = 40;
-/// Longest wait of one step.
+/// Maximum wait of one step.
 const MAX_WAIT_MS: u64 = 10_000;
 
 thread_local! {
-    /// Starting a system takes longer than most inputs.
+    /// Shared, as starting a system takes longer than most inputs.
     static SYSTEM: SystemRunner = System::with_tokio_rt(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-        runtime.expect("a runtime needs no more")
+        runtime.expect("a runtime")
     });
 }
 
-/// What a device does.
+/// One action of a device.
 enum Step<'a> {
     Text(&'a str),
     Binary(&'a [u8]),
-    /// Bytes that need not be a frame.
+    /// Raw bytes, which may be no valid frame.
     Raw(&'a [u8]),
     Speak(u64),
     Wait(u64),
-    /// Opens another socket, and leaves this one.
+    /// Opens another socket and drops this one.
     Again,
 }
 
@@ -58,10 +58,10 @@ fn steps(mut bytes: &[u8]) -> Vec<Step<'_>> {
     steps
 }
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     SYSTEM.with(|system| system.block_on(play(steps(bytes))));
 }
@@ -85,22 +85,22 @@ async fn play(steps: Vec<Step<'_>>) {
                 device = next;
             }
         }
-        // What was sent is read.
+        // Lets the server read the message.
         device.pass(Duration::from_millis(1)).await;
     }
     device.lose();
-    // Calls of tools and turns end in their own time.
+    // Tool calls and turns end by their own timeouts.
     device.pass(Duration::from_secs(200)).await;
     assert!(device.is_deserted(), "actors outlived their connection: {:?}", device.names());
     check(&device.log);
 }
 
-/// Checks what a device has heard on one socket.
+/// Checks what a device received on one socket.
 fn check(log: &[Down]) {
     let mut speaking = false;
     let mut closed = false;
     for down in log {
-        assert!(!closed || down.what == Received::Gone, "{:?} after a Close", down.what);
+        assert!(!closed || down.what == Received::Gone, "{:?} after a close frame", down.what);
         match &down.what {
             Received::Audio(_) => assert!(speaking, "audio outside of `tts start` and `tts stop`"),
             Received::Closed(_) => closed = true,

@@ -1,14 +1,14 @@
-//! The reader of all JSON from outside: it takes an object exactly where `serde_json` does, but
-//! for names that stand twice, and reads the same from it.
+//! The reader of all JSON from outside: it accepts the same objects as `serde_json`, except those
+//! with duplicate names, and reads the same values.
 
 use hearken_proto::chat::{ChatRequest, CreateSession};
 use hearken_proto::json;
 use serde_json::{Map, Value};
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let bare = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let theirs = serde_json::from_slice::<Map<String, Value>>(bare);
@@ -17,7 +17,7 @@ pub fn run(bytes: &[u8]) {
         (Err(error), Ok(_)) => assert_eq!(error.what(), "stands twice"),
         (Err(error), Err(_)) => assert!(error.to_string().chars().count() < 600, "{error}"),
     }
-    // What is read is written, and read again as the same.
+    // A value that is read survives a round trip.
     if let Ok(read) = json::read::<CreateSession>(bytes) {
         let text = serde_json::to_vec(&read).expect("strings and numbers");
         assert_eq!(json::read(&text), Ok(read));

@@ -1,12 +1,12 @@
-//! JSON-RPC messages: anything is read or refused, and what is read is read again from what it is
-//! written as; only an error without a code gets one.
+//! JSON-RPC messages: any input is read or refused, and a value that is read survives a round trip,
+//! except that an error without a code gets one.
 
 use hearken_proto::jsonrpc::{Message, code};
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(mut message) = Message::decode(text) else { return };

@@ -1,12 +1,11 @@
-//! LiteMCP messages: anything is read or refused, and what is read is read again from what it is
-//! written as.
+//! LiteMCP messages: any input is read or refused, and a value that is read survives a round trip.
 
 use hearken_proto::litemcp::Envelope;
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(envelope) = Envelope::decode(text) else { return };

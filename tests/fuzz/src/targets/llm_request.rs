@@ -1,6 +1,6 @@
-//! Requests to the embedded language model, and its answers: anything is read or refused; prompt and
-//! grammar are bounded, and the grammar names no rule that it does not have; an answer is the same
-//! however its bytes are cut.
+//! Requests to the embedded language model, and its answers: any input is read or refused; prompt
+//! and grammar are bounded, and the grammar refers only to its own rules; an answer does not depend
+//! on how its bytes are split.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use hearken_engines::llm::generation::Generation;
 use hearken_engines::llm::request::{self, RequestLimits};
 use hearken_engines::llm::{chatml, grammar};
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let limits = RequestLimits::default();
     let asked = match request::parse(bytes, limits) {
@@ -27,7 +27,7 @@ pub fn run(bytes: &[u8]) {
     assert!(asked.stop.len() <= 16 && !asked.stop.iter().any(String::is_empty));
     if let Some(text) = grammar::for_request(&asked) {
         check_grammar(&text);
-        // An enumerated range takes most: 1,001 numbers for some 60 bytes of schema.
+        // An enumerated range is the largest: 1,001 numbers for about 60 bytes of schema.
         assert!(text.len() <= 300 * bytes.len() + 2_000, "{} bytes", text.len());
     }
     let prompt = chatml::render(&asked.messages, &asked.tools);
@@ -37,11 +37,11 @@ pub fn run(bytes: &[u8]) {
     if let Ok(fitted) = chatml::fit(&asked.messages, &asked.tools, 6, count) {
         assert!(fitted.segments.len() <= 6 && fitted.dropped < asked.messages.len());
     }
-    // The bytes themselves, as what the model wrote.
+    // The input itself as the output of the model.
     assert_eq!(read(&asked, &pieces(bytes)), read(&asked, &[bytes]));
 }
 
-/// Reads what a model wrote in these pieces: the text, and the calls.
+/// Reads the output of a model in these pieces; returns the text and the calls.
 fn read(asked: &Generation, pieces: &[&[u8]]) -> (String, Vec<(String, String)>) {
     let mut answer = AnswerParser::new(asked);
     let mut parts: Vec<Part> = pieces.iter().filter_map(|piece| answer.push(piece)).collect();
@@ -59,12 +59,12 @@ fn read(asked: &Generation, pieces: &[&[u8]]) -> (String, Vec<(String, String)>)
     (text, calls)
 }
 
-/// Checks that the grammar has each rule that it names, each once, one a line.
+/// Checks that the grammar has each rule that it refers to, each once, one per line.
 fn check_grammar(text: &str) {
     let mut rules = HashSet::new();
     for line in text.lines() {
         let (name, _) = line.split_once(" ::= ").unwrap_or_else(|| panic!("no rule: {line}"));
-        assert!(rules.insert(name), "{name} is there twice");
+        assert!(rules.insert(name), "{name} is a duplicate");
     }
     assert!(rules.contains("root"));
     for line in text.lines() {
@@ -75,7 +75,7 @@ fn check_grammar(text: &str) {
     }
 }
 
-/// Returns the names of rules in the body of one: words outside of literals, classes and counts.
+/// Names of rules in the body of a rule: words outside literals, classes and counts.
 fn named(body: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut name = String::new();

@@ -1,4 +1,4 @@
-//! Targets of public parts, one a file.
+//! Targets for public interfaces, one per file.
 
 pub mod audio;
 

@@ -1,12 +1,11 @@
-//! Recorded sessions: anything is read or refused, and what is read is read again from what it is
-//! written as.
+//! Recorded sessions: any input is read or refused, and a value that is read survives a round trip.
 
 use hearken_proto::recording::Recording;
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(recording) = Recording::parse(text) else { return };

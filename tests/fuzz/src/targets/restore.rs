@@ -1,6 +1,6 @@
-//! Backups of a store, put back into an empty one: either all of it, and then a backup of it says
-//! the same, or nothing. An input is tried as it is, and as the rows of a backup with the right first
-//! and last line.
+//! Backups of a store, restored into an empty one: either completely, and then a new backup is
+//! identical, or not at all. An input is tried as it is, and as the rows of a backup with a valid
+//! first and last line.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,21 +11,21 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-/// Where restored: making a store takes longer than a restore that fails.
+/// The target of restores; creating a store takes longer than a restore that fails.
 struct Place {
     runtime: Runtime,
     /// Empty between inputs.
     store: RefCell<Rc<SqlStore>>,
     /// First line of a backup.
     header: String,
-    /// Rows of each table of an empty store.
+    /// Number of rows of each table of an empty store.
     counts: RowCounts,
 }
 
 impl Place {
     fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime needs no more");
+        let runtime = runtime.expect("a runtime");
         let (store, (backup, counts)) = runtime.block_on(async {
             let store = empty().await;
             let backup = back_up(&store).await;
@@ -35,7 +35,7 @@ impl Place {
         Self { runtime, store: RefCell::new(Rc::new(store)), header, counts }
     }
 
-    /// Returns a backup with these rows.
+    /// A backup with these rows.
     fn around(&self, rows: &str) -> String {
         let mut counts: BTreeMap<String, u64> = self.counts.clone();
         let tables = rows.lines().filter_map(|row| serde_json::from_str::<Value>(row).ok());
@@ -53,10 +53,10 @@ thread_local! {
     static PLACE: Place = Place::new();
 }
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     PLACE.with(|place| {
         place.runtime.block_on(restore(place, bytes));
@@ -73,7 +73,7 @@ async fn restore(place: &Place, backup: &[u8]) {
     match restored {
         Err(error) => {
             assert!(!matches!(error, BackupError::NotEmpty(_) | BackupError::Missing), "{error}");
-            assert_eq!(counts, place.counts, "rows are there after: {error}");
+            assert_eq!(counts, place.counts, "rows were stored despite: {error}");
         }
         Ok(restored) => {
             assert_eq!(counts, restored);

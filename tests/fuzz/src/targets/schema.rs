@@ -1,19 +1,19 @@
-//! JSON Schemas of strangers, with arguments: an input is the arguments on its first line, and the
-//! schema behind it. Anything is compiled or refused within the limits of time and memory, a check
-//! says the same each time, and what it says is bounded.
+//! JSON Schemas of strangers, with arguments: an input has the arguments on its first line and then
+//! the schema. Any input is compiled or refused within the limits of time and memory, a validation
+//! always has the same result, and its message is bounded.
 
 use hearken_dialogue::tools::schema::Schema;
 use hearken_ports::ToolError;
 use hearken_proto::json::weight;
 use serde_json::{Map, Value};
 
-/// Longest message about wrong arguments, in characters: three mistakes of at most 300 each.
+/// Maximum length of the message about invalid arguments, in characters: three errors of up to 300 each.
 const MAX_CHARS: usize = 3 * 300 + 4;
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let arguments: Map<String, Value> = serde_json::from_slice(&bytes[..end]).unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn run(bytes: &[u8]) {
         Ok(compiled) => compiled,
         Err(refusal) => {
             assert!(!refusal.is_empty() && refusal.chars().count() < 400, "{refusal}");
-            // The tool's own server may declare it; then the tool checks its arguments itself.
+            // The tool's own server may declare any schema; the tool then validates its arguments itself.
             Schema::of_server_tool(&parameters)
         }
     };

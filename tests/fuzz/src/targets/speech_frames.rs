@@ -1,14 +1,14 @@
-//! Frames of the speech services: audio frames, and the text messages of both ends. Anything is
-//! read or refused, and what is read is read again from what it is written as.
+//! Frames of the speech services: audio frames, and the text messages of both sides. Any input is
+//! read or refused, and a value that is read survives a round trip.
 
 use bytes::Bytes;
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent};
 use hearken_proto::speech::tts::{AudioFrame, TtsCommand, TtsEvent};
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     if let Ok(frame) = AudioFrame::decode(&Bytes::copy_from_slice(bytes)) {
         assert_eq!(AudioFrame::decode(&frame.encode()), Ok(frame));

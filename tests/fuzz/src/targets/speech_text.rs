@@ -1,22 +1,23 @@
-//! The texts of the speech service, spoken and heard: cut into clauses without losing a word, in runs
-//! of one language each, numbers as words; transcripts are cleaned up, once and for all.
+//! Texts of the speech service, for synthesis and from recognition: split into clauses without
+//! losing a word and into runs of one language each, with numbers as words; cleaning a transcript
+//! is idempotent.
 
 use hearken_base::language::is_han;
 use hearken_engines::speech::plan;
 use hearken_engines::speech::text::script::{self, Language};
 use hearken_engines::speech::text::{clauses, cleanup, normalise_zh};
 
-/// Heaviest clause: 241 characters, of which each may be a mark.
+/// Maximum weight of a clause: 241 characters, each of which may be a mark.
 const MAX_WEIGHT: usize = 4 * (2 * 120 + 1);
 
 fn words(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let pieces = clauses::split(text);

@@ -1,5 +1,5 @@
-//! Messages of text clients to the LLM gateway: anything is read or refused, what is read is
-//! within its bounds, and only who streams may cancel.
+//! Messages of text clients to the text gateway: any input is read or refused, values are within
+//! their bounds, and only streaming clients may cancel.
 
 use hearken_proto::text_gateway::{
     ClientMessage, Configure, MAX_TOKENS, MAX_TOOL_NAME_CHARS, ReadError, is_tool_name,
@@ -7,10 +7,10 @@ use hearken_proto::text_gateway::{
 use hearken_proto::json;
 use serde_json::Value;
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let read = ClientMessage::decode(text, true);
@@ -19,7 +19,7 @@ pub fn run(bytes: &[u8]) {
         Ok(ClientMessage::Cancel) => assert_eq!(without, Err(ReadError::Unknown("cancel".into()))),
         _ => assert_eq!(read, without, "streaming changes nothing but `cancel`"),
     }
-    // However it was written: on one line, without a byte order mark.
+    // Independent of whitespace and of a byte order mark.
     if let Ok(value) = json::object(text.trim().as_bytes()).map(Value::Object) {
         assert_eq!(read, ClientMessage::decode(&value.to_string(), true), "{value}");
     }

@@ -1,13 +1,13 @@
-//! Text frames of a device: anything is read or refused, valid JSON is never repaired, and what is
-//! read of `iot` messages is read again from what it is written as.
+//! Text frames of a device: any input is read or refused, valid JSON is never repaired, and `iot`
+//! messages survive a round trip.
 
 use hearken_proto::device::{IotReport, Uplink};
 use serde_json::{Value, json};
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// Panics if a promise above is broken.
+/// Panics if a property above is violated.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let decoded = Uplink::decode(text);
@@ -27,7 +27,7 @@ pub fn run(bytes: &[u8]) {
         Ok(Uplink::Iot(report)) => {
             let IotReport { things, states } = &report;
             let again = json!({"descriptors": things, "states": states});
-            let again = again.as_object().expect("made as an object just now");
+            let again = again.as_object().expect("created as an object above");
             assert_eq!(IotReport::from_object(again), report);
         }
         Ok(Uplink::Unknown { kind: short } | Uplink::Abort { reason: Some(short) }) => {

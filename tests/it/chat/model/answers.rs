@@ -1,21 +1,21 @@
-//! Answers of a server as they come over a connection of their own: status, body, and the pieces of
-//! one that is told as it comes. Not for requests.
+//! Responses of a server, each read from its own connection: status, body, and the events of a
+//! streamed answer. Not for requests.
 
 use serde_json::Value;
 
 use super::known::{Pieces, Reply, Wire};
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) status: u16,
-    /// It is told as it comes, as server-sent events.
+    /// The answer was streamed as server-sent events.
     streamed: bool,
     pub(super) body: String,
 }
 
 impl Told {
-    /// The answer of these bytes; none where it breaks off.
+    /// Parses a response; `None` if it is incomplete.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (head, rest) = text.split_once("\r\n\r\n")?;
@@ -29,7 +29,7 @@ impl Told {
     }
 }
 
-/// A body that came in chunks (RFC 9112, section 7.1).
+/// Joins a chunked body (RFC 9112, section 7.1).
 fn joined(mut rest: &str) -> Option<String> {
     let mut body = String::new();
     loop {
@@ -43,7 +43,7 @@ fn joined(mut rest: &str) -> Option<String> {
     }
 }
 
-/// What the client makes of it.
+/// The reply as a client understands it.
 pub(super) fn reply(told: &Told) -> Reply {
     if told.streamed {
         return pieces(told);
@@ -53,7 +53,7 @@ pub(super) fn reply(told: &Told) -> Reply {
     Reply { code: code(&body), body, wire }
 }
 
-/// The code of an error's body; empty where it is none.
+/// The code of an error body; empty for other bodies.
 fn code(body: &Value) -> String {
     body["error"]["code"].as_str().unwrap_or_default().to_owned()
 }
@@ -62,7 +62,7 @@ fn pieces(told: &Told) -> Reply {
     let mut pieces = Pieces::default();
     let mut end = None;
     for event in told.body.split_terminator("\n\n") {
-        assert!(end.is_none(), "something follows the end: {}", told.body);
+        assert!(end.is_none(), "there is data after the end: {}", told.body);
         let (kind, data) = event.split_once("\ndata: ").unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
         match kind {

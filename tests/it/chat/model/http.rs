@@ -1,6 +1,6 @@
-//! A whole server on a real socket, with the scripted model and worlds behind sockets of their own:
-//! what sequences over HTTP are played against. A server purges when it starts: a purge is a
-//! restart, and watchers come back after it. Not for what should come of the sequences.
+//! A whole server on a real socket, with the scripted model and worlds behind sockets of their own,
+//! to play sequences over HTTP. A server purges at its start: a purge is a restart, and watchers
+//! reconnect after it. Not for the expected results of the sequences.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,31 +33,31 @@ use super::upstreams::Upstreams;
 use crate::chat::{SOON, cutting};
 use crate::support::app::{TestServer, Vendors};
 
-/// The server, and what is watched beside it.
+/// The server and the watchers of its sessions.
 pub(super) struct Http {
-    /// There is one, but for the moment of a restart.
+    /// `None` only during a restart.
     server: Option<TestServer>,
     vendors: Vendors,
     upstreams: Upstreams,
     storage: Arc<Storage>,
     steps: Arc<Steps>,
     watchers: HashMap<SessionId, Watcher>,
-    /// Sessions so far: each has a creator of its own.
+    /// Number of sessions so far; each has its own creator.
     made: usize,
     restarts: usize,
     kept: TempDir,
 }
 
-/// Somebody who watches a session.
+/// A watcher of a session.
 struct Watcher {
     creator: String,
-    /// None where the session could not be watched since the server started.
+    /// `None` if the session could not be watched since the server started.
     socket: Option<Socket>,
-    /// What was told since then.
+    /// Events received since then.
     told: Vec<Event>,
 }
 
-/// The request, as it is written to the server.
+/// The request as it is written to the socket.
 fn written(line: &str, headers: &str, body: &str) -> String {
     format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\
@@ -83,13 +83,13 @@ fn request(id: &SessionId, ask: Ask, snapshot: &str) -> String {
     }
 }
 
-/// Reads until the server has closed its side, which it may do at any time.
+/// Reads until the server closes the connection, which it may do at any time.
 async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) {
     let reading = timeout(SOON, stream.read_to_end(bytes));
     reading.await.expect("the server answers, or closes").ok();
 }
 
-/// What a watcher is told up to the answer to a ping: all that has happened.
+/// Reads all events up to the answer to a ping.
 async fn drained(socket: &mut Socket) -> Vec<Event> {
     socket.send(Message::text(r#"{"type": "ping"}"#)).await.unwrap();
     let mut events = Vec::new();
@@ -108,7 +108,7 @@ impl Http {
         let steps = Arc::new(Steps::new());
         let storage = Arc::new(Storage::new(Some(7)));
         let upstreams = Upstreams::start(&storage, &steps).await;
-        // What is kept need not outlive the test: in memory where the system has such a folder.
+        // The data need not outlive the test: it is in memory if the system has such a folder.
         let kept = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let mut http = Self {
             server: None,
@@ -125,7 +125,7 @@ impl Http {
         http
     }
 
-    /// Starts the server, which forgets at once what was deleted before.
+    /// Starts the server, which purges deleted sessions at once.
     async fn begin(&mut self) {
         let tweak = |config: &mut Config| {
             config.server.data_dir = self.kept.path().to_owned();
@@ -140,7 +140,7 @@ impl Http {
         self.server = Some(TestServer::start(&self.vendors, tweak).await);
     }
 
-    /// Ends the server, when nobody is connected any more.
+    /// Closes all connections and stops the server.
     pub(super) async fn stop(mut self) {
         self.end().await;
     }
@@ -151,9 +151,9 @@ impl Http {
             let Some(mut socket) = watcher.socket.take() else { continue };
             socket.close(None).await.unwrap();
             let closed = frame(&mut socket, SOON).await;
-            assert!(closed.is_err(), "it is closed, not told {closed:?}");
+            assert!(closed.is_err(), "the socket is closed, but {closed:?} came");
         }
-        // By its answer the server has seen that they are gone; it would wait for them.
+        // Once it answers, the server has processed the closes; otherwise it would wait for these clients.
         assert_eq!(self.get("/healthz").await.0, 200);
         self.server.take().unwrap().stop().await;
     }
@@ -165,7 +165,7 @@ impl Http {
         stream
     }
 
-    /// Asks on a connection of its own.
+    /// Sends a request on a new connection.
     async fn answered(&self, request: &str) -> Told {
         let mut bytes = Vec::new();
         read(&mut self.send(request).await, &mut bytes).await;
@@ -177,7 +177,7 @@ impl Http {
         (told.status, serde_json::from_str(&told.body).unwrap())
     }
 
-    /// How many sessions are deleted, of this person or of all.
+    /// Number of deleted sessions, of this creator or of all.
     async fn deleted(&self, creator: Option<&str>) -> usize {
         let of = creator.map(|creator| format!("&user_id={creator}")).unwrap_or_default();
         let (status, told) = self.get(&format!("/api/sessions?status=deleted&limit=1{of}")).await;
@@ -199,7 +199,7 @@ impl Http {
         }
     }
 
-    /// The messages of a session that is shown.
+    /// The messages of an active or archived session.
     async fn lines(&self, id: &SessionId) -> Vec<String> {
         let (status, told) =
             self.get(&format!("/api/sessions/{}/messages?limit=200", id.as_str())).await;
@@ -213,7 +213,7 @@ impl Http {
         messages.iter().map(shown).collect()
     }
 
-    /// Watches a session from behind an event on; false where that is not known.
+    /// Watches a session from the event after `after`; false if that event is not known.
     async fn watch(&self, id: &SessionId, after: &str) -> Result<(Socket, bool), Error> {
         let address = self.server.as_ref().unwrap().address;
         let session = id.as_str();
@@ -224,22 +224,21 @@ impl Http {
         Ok((socket, told["complete"].as_bool().unwrap()))
     }
 
-    /// Waits until no request holds the session. The snapshot that this makes is asked for by
-    /// nobody.
+    /// Waits until no request holds the session. The snapshot that it creates is not used.
     async fn is_free(&self, id: &SessionId) {
         let told = self.answered(&request(id, Ask::Snapshot, "")).await;
         assert!([201, 404, 502].contains(&told.status), "{told:?}");
     }
 
-    /// What is still deleted behind a purge.
+    /// Waits until this many deleted sessions are left after a purge.
     async fn purged(&self, stays: usize) {
-        eventually("all is purged that can be", || async {
+        eventually("all other sessions are purged", || async {
             (self.deleted(None).await == stays).then_some(())
         })
         .await;
     }
 
-    /// Waits until so many worlds were to be deleted.
+    /// Waits until this many deletions of worlds were requested.
     async fn deletes(&self, wanted: usize) {
         let mut deletes = self.steps.deletes.subscribe();
         let deleting = deletes.wait_for(|deletes| *deletes >= wanted);
@@ -248,7 +247,7 @@ impl Http {
 }
 
 impl System for Http {
-    /// Who is answered waits for no more, and [`System::ask_and_leave`] waits itself.
+    /// After an answer no turn runs, and [`System::ask_and_leave`] waits itself.
     async fn is_idle(&self) -> Result<(), String> {
         Ok(())
     }
@@ -263,7 +262,7 @@ impl System for Http {
         let id = SessionId::new(made["session_id"].as_str().unwrap());
         put_hero(&self.storage, &id);
         let (socket, complete) = self.watch(&id, "").await.unwrap();
-        assert!(complete, "nothing has happened");
+        assert!(complete, "no event was missed");
         self.watchers
             .insert(id.clone(), Watcher { creator, socket: Some(socket), told: Vec::new() });
         id
@@ -289,8 +288,8 @@ impl System for Http {
         steps: usize,
         polls: usize,
     ) -> Option<Reply> {
-        // A request with a name goes on: it is not left before the session is its own, so that no
-        // later request overtakes it.
+        // A request with a key continues after its client has left. The client leaves only once the
+        // request holds the session, so that no later request overtakes it.
         let named = matches!(ask, Ask::Chat { key: Some(_), .. });
         let until = self.steps.passed() + if named { steps.max(1) } else { steps };
         let leaves = async {
@@ -309,7 +308,7 @@ impl System for Http {
         if !left {
             return Some(reply(&Told::read(&bytes).expect("it is answered")));
         }
-        // The server closes its side too when it has noticed; it may have answered before.
+        // The server also closes its side once it notices; it may have answered before.
         stream.shutdown().await.ok();
         read(&mut stream, &mut bytes).await;
         self.is_free(id).await;
@@ -334,7 +333,7 @@ impl System for Http {
         self.restarts += 1;
         let reply = match restored {
             Some(id) => {
-                // Before the first of them is forgotten, or later.
+                // Alternately after the first deletion and before it.
                 if deleted > 0 && self.restarts.is_multiple_of(2) {
                     self.deletes(before + 1).await;
                 }
@@ -376,7 +375,7 @@ impl System for Http {
         }
         if shown && self.watchers[id].socket.is_none() {
             let (socket, complete) = self.watch(id, "before-the-start").await.unwrap();
-            assert!(!complete, "what was told before the server started is not known any more");
+            assert!(!complete, "events from before the start are no longer known");
             self.watchers.get_mut(id).unwrap().socket = Some(socket);
         }
         let watcher = self.watchers.get_mut(id).unwrap();

@@ -1,5 +1,5 @@
-//! A chat service before scripted ports, with the real store, bus and locks: what sequences are
-//! played against. Not for what should come of them.
+//! A chat service with scripted ports and the real store, bus and locks, to play sequences against.
+//! Not for the expected results of the sequences.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ use super::known::{ROUNDS, Reply, Seen, Status, UNHURT, line};
 use super::playing::System;
 use super::ports::{Bus, Model, Steps, Worlds};
 
-/// Longest time in which a turn that nobody waits for ends.
+/// Time limit for a turn whose client has left.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The service, and what is watched beside it.
+/// The service and the watchers of its sessions.
 pub(super) struct ChatInProcess {
     service: ChatService,
     store: Arc<SqlStore>,
@@ -45,7 +45,7 @@ pub(super) struct ChatInProcess {
     steps: Arc<Steps>,
     watches: HashMap<SessionId, (Watch, Vec<Event>)>,
     _kept: TempDir,
-    /// Owners of the model while no turn runs.
+    /// Number of owners of the ports while no turn runs.
     idle: usize,
 }
 
@@ -56,18 +56,18 @@ fn shown<T: Serialize>(told: Result<T, ChatError>) -> Reply {
     }
 }
 
-/// Who makes a session, and what it is called.
+/// Body of a request that creates a session.
 pub(super) fn wanted(creator: &str) -> Value {
     json!({ "name": "n", "creator_id": creator })
 }
 
-/// Puts an unhurt hero into a new world.
+/// Adds an unhurt hero to a new world.
 pub(super) fn put_hero(storage: &Storage, id: &SessionId) {
     let hero = json!({ "name": "Hero", "id": "hero", "hp_max": UNHURT.0 });
     call(storage, id, "create_character", &hero);
 }
 
-/// Somebody else hurts the hero.
+/// Another client hurts the hero.
 pub(super) fn hurt(storage: &Storage, id: &SessionId) {
     call(storage, id, "update_hp", &json!({ "character_id": "hero", "change": -1 }));
 }
@@ -80,12 +80,11 @@ fn call(storage: &Storage, id: &SessionId, tool: &str, arguments: &Value) {
 /// The hero's hit points, and the version of this world.
 pub(super) fn hero(state: &Map<String, Value>) -> (i64, i64) {
     let hp = state["characters"][0]["hp"].as_i64();
-    // A world without its hero is none that we know.
+    // A world without its hero matches no reference.
     (hp.unwrap_or(-1), state["version"].as_i64().unwrap())
 }
 
-/// An event as far as it is known beforehand; the hit points are told by the time that the state
-/// server gave it.
+/// The predictable part of an event. Its timestamp encodes the hit points, see [`super::ports`].
 pub(super) fn told(event: &Event) -> String {
     let about = match event.kind.as_str() {
         "character.hp_changed" => event.timestamp.as_second().to_string(),
@@ -99,7 +98,7 @@ impl ChatInProcess {
     pub(super) async fn start() -> Self {
         let steps = Arc::new(Steps::new());
         let bus = Arc::new(LocalBus::new());
-        // What is kept need not outlive the test: in memory where the system has such a folder.
+        // The data need not outlive the test: it is in memory if the system has such a folder.
         let kept = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let url = format!("sqlite://{}", kept.path().join("store.db").display());
         let store = Arc::new(SqlStore::at(&url).unwrap());
@@ -138,7 +137,7 @@ impl ChatInProcess {
         this
     }
 
-    /// Whoever runs a turn owns a part of the ports.
+    /// Every running turn owns a part of the ports.
     fn owners(&self) -> usize {
         let state = self.service.state.as_ref().map_or(0, Arc::strong_count);
         Arc::strong_count(&self.service.llm) + state + Arc::strong_count(&self.service.events)
@@ -219,7 +218,7 @@ impl System for ChatInProcess {
                     Some(left) => polls = left,
                 }
             }
-            // The turn may run elsewhere: look again soon.
+            // The turn may run in another task: poll again soon.
             context.waker().wake_by_ref();
             asking.as_mut().poll(context).map(Some)
         })
@@ -231,7 +230,7 @@ impl System for ChatInProcess {
         undeletable: Option<&SessionId>,
         restored: Option<&SessionId>,
     ) -> Option<Reply> {
-        // What was deleted in the same millisecond waits for the next.
+        // A session that was deleted in the same millisecond is purged in the next one.
         let begun = now();
         while now() <= begun {
             yield_now().await;
@@ -259,6 +258,10 @@ impl System for ChatInProcess {
         let (_, before) = &self.watches[id];
         let Some(last) = before.len().checked_sub(missed + 1) else { return true };
         let watch = self.bus.watch(id, Some(&before[last].id)).await.unwrap();
+        if self.store.session(id).await.unwrap().is_none() {
+            // Its events were deleted with it.
+            return !watch.complete && watch.missed.is_empty();
+        }
         watch.complete && watch.missed == before[last + 1..]
     }
 

@@ -1,7 +1,7 @@
-//! What a chat session should hold: a small reference of one session, and what may come of each
-//! request about it. Where more than one outcome is right (a client that left, two clients at
-//! once), there are several references, and what is seen tells which of them hold. Not for making
-//! requests.
+//! The expected state of a chat session: a small reference model of one session, and the possible
+//! outcomes of each request. If several outcomes are correct (a client that left, two concurrent
+//! clients), there are several references, and the observed state decides which of them remain. Not
+//! for sending requests.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +10,35 @@ use serde_json::Value;
 
 use super::{Ask, Said, Trouble};
 
-/// Rounds of calls that a turn may have.
+/// Maximum number of tool rounds per turn.
 pub(super) const ROUNDS: i64 = 3;
-/// The hero's hit points in a new world, and the version of that.
+/// The hero's hit points in a new world, and the version of that world.
 pub(super) const UNHURT: (i64, i64) = (1_000, 2);
 
-/// What a client was told.
+/// The reply that a client received.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reply {
-    /// The code of the error; empty where it went well.
+    /// Error code; empty on success.
     pub(super) code: String,
     pub(super) body: Value,
-    /// How it came, where it came over HTTP.
+    /// The HTTP form of the reply, if it came over HTTP.
     pub(super) wire: Option<Wire>,
 }
 
-/// How an answer came over HTTP.
+/// HTTP form of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wire {
     pub(super) status: u16,
-    /// What was told before the end, where the answer was told as it came.
+    /// The events before the end, if the answer was streamed.
     pub(super) pieces: Option<Pieces>,
 }
 
-/// Pieces of an answer that was told as it came.
+/// Events of a streamed answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Pieces {
-    /// All `delta` together.
+    /// All `delta` events, joined.
     pub(super) said: String,
-    /// How many `event`.
+    /// Number of `event` events.
     pub(super) events: usize,
 }
 
@@ -48,7 +48,7 @@ impl Reply {
     }
 }
 
-/// The status of an error's code on the wire.
+/// HTTP status of an error code.
 fn status_of(code: &str) -> u16 {
     match code {
         "SESSION_NOT_FOUND" | "NOT_FOUND" => 404,
@@ -60,20 +60,20 @@ fn status_of(code: &str) -> u16 {
     }
 }
 
-/// A message as it is shown.
+/// A message, as the tests print it.
 pub(super) fn line(role: Role, content: &str) -> String {
     format!("{}: {content}", serde_json::to_value(role).unwrap().as_str().unwrap())
 }
 
-/// What a session is seen to be after an event.
+/// Observed state of a session after an event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Seen {
     pub(super) status: Status,
-    /// `role: content`.
+    /// Messages as `role: content`.
     pub(super) lines: Vec<String>,
     /// The hero's hit points and the world's version.
     pub(super) world: Option<(i64, i64)>,
-    /// What watchers were told since the event before; none where nobody can watch.
+    /// Events sent to watchers since the last look; `None` if the session cannot be watched.
     pub(super) told: Option<Vec<String>>,
 }
 
@@ -85,7 +85,7 @@ pub(super) enum Status {
     Forgotten,
 }
 
-/// A message, as far as it is known beforehand.
+/// A message, as far as it is predictable.
 #[derive(Debug, Clone, PartialEq)]
 enum Line {
     Is(String),
@@ -101,7 +101,7 @@ impl Line {
     }
 }
 
-/// A named request that called tools or was answered.
+/// A request with a key that called tools or was answered.
 #[derive(Debug, Clone, PartialEq)]
 struct Key {
     said: Said,
@@ -110,11 +110,11 @@ struct Key {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
-    /// There is none: it failed when it had changed the world.
+    /// No answer: the turn failed after it had changed the world.
     Never,
-    /// There is one; nobody was told it yet.
+    /// There is an answer that no client has received yet.
     Untold,
-    /// As its client was told it.
+    /// The answer that a client has received.
     Told(Value),
 }
 
@@ -143,13 +143,13 @@ impl World {
     fn go_back(&mut self, version: i64) {
         if version != self.version {
             let then = self.past.iter().find(|(past, _)| *past == version);
-            let hp = then.expect("a snapshot holds a version that was").1;
+            let hp = then.expect("a snapshot has a former version").1;
             self.went_on(hp);
         }
     }
 }
 
-/// One session.
+/// Reference of one session.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Known {
     status: Status,
@@ -161,18 +161,18 @@ pub(super) struct Known {
     told: Vec<String>,
 }
 
-/// What the body of an answer should hold.
+/// Expected body of a reply.
 enum Body {
     Anything,
-    /// An answer that begins like this, to a request of this name.
+    /// An answer that starts like this, to a request with this key.
     Answer(Line, Option<u8>),
-    /// The answer that was given before to a request of this name.
+    /// The earlier answer to a request with this key.
     Again(u8),
     /// The snapshot that was made last.
     Snapshot,
 }
 
-/// One right outcome of a request.
+/// One correct outcome of a request.
 struct May {
     code: &'static str,
     body: Body,
@@ -180,7 +180,7 @@ struct May {
 }
 
 impl Known {
-    /// A session that was just made, with an unhurt hero.
+    /// A new session with an unhurt hero.
     pub(super) fn new() -> Self {
         let (hp, version) = UNHURT;
         Self {
@@ -193,7 +193,7 @@ impl Known {
         }
     }
 
-    /// The same request, about a snapshot that there is, if there is any.
+    /// The request with its snapshot number mapped to an existing snapshot, if there is any.
     pub(super) fn meant(&self, ask: Ask) -> Ask {
         match ask {
             Ask::GoBack(n) => Ask::GoBack(n.checked_rem(self.snapshots.len()).unwrap_or(n)),
@@ -206,7 +206,7 @@ impl Known {
         self.snapshots.get(n).map(|snapshot| snapshot.id.as_str())
     }
 
-    /// What is known after this request was answered so.
+    /// The references that fit this reply to the request.
     pub(super) fn after(&self, ask: Ask, trouble: Trouble, reply: &Reply) -> Vec<Self> {
         let outcomes = self.outcomes(ask, trouble).into_iter();
         let fits = |may: &May| {
@@ -216,18 +216,18 @@ impl Known {
         outcomes.filter(fits).filter_map(|may| may.told(reply)).collect()
     }
 
-    /// What may be known after a request whose client left: all of it was done, or nothing.
+    /// The references after a client left: the request was carried out completely or not at all.
     pub(super) fn after_leaving(&self, ask: Ask, trouble: Trouble) -> Vec<Self> {
         let whole = self.outcomes(ask, trouble).into_iter().map(|may| may.after);
         whole.chain([self.clone()]).collect()
     }
 
-    /// Somebody else hurt the hero.
+    /// Another client hurt the hero.
     pub(super) fn hurt_elsewhere(&mut self) {
         self.hurt(1, false);
     }
 
-    /// What is known after deleted sessions were forgotten.
+    /// The reference after a purge.
     pub(super) fn after_purging(&self, undeletable: bool) -> Self {
         let forgotten = self.status == Status::Deleted && !undeletable;
         let status = if forgotten { Status::Forgotten } else { self.status };
@@ -354,7 +354,7 @@ impl Known {
         May { code: "", body: Body::Answer(answer, key), after: self }
     }
 
-    /// What was told first to the model fits what was said before.
+    /// Checks the first prompt of a turn against the dialogue so far.
     pub(super) fn asked(&self, prompt: &[String], said: Said) -> Result<(), String> {
         let new = Line::Is(format!("user: {}", said.text()));
         let all: Vec<&Line> = self.lines.iter().chain([&new]).collect();
@@ -362,9 +362,9 @@ impl Known {
         if fits { Ok(()) } else { Err(format!("the model was asked {prompt:?}, not {all:?}")) }
     }
 
-    /// The session looks like this; then the next look begins.
+    /// Checks the observed state and starts the next look.
     pub(super) fn looked(mut self, seen: &Seen, in_order: bool) -> Result<Self, String> {
-        // What nobody could see is seen later.
+        // Events that no watcher could receive are compared at the next look.
         let mut told = seen.told.clone().unwrap_or_else(|| self.told.clone());
         if !in_order {
             told.sort();
@@ -379,8 +379,8 @@ impl Known {
         let want = match () {
             () if self.status != seen.status => format!("{:?}", self.status),
             () if world != seen.world => format!("a world of {world:?}"),
-            () if !fits => format!("kept {lines:?}"),
-            () if self.told != told => format!("told {:?}", self.told),
+            () if !fits => format!("messages {lines:?}"),
+            () if self.told != told => format!("events {:?}", self.told),
             () => {
                 if seen.told.is_some() {
                     self.told.clear();
@@ -393,8 +393,8 @@ impl Known {
 }
 
 impl May {
-    /// How this comes over HTTP; `told` events were told before. A message that is told as it is
-    /// answered has a status of its own as long as nothing was told.
+    /// The expected HTTP form, with `told` events before this request. A streamed message has an
+    /// error status only if no event was sent.
     fn wire(&self, ask: Ask, reply: &Reply, told: usize) -> Wire {
         let events = self.after.told[told..].iter().filter(|told| told.starts_with("character."));
         let events = events.count();
@@ -415,7 +415,7 @@ impl May {
         Wire { status, pieces: None }
     }
 
-    /// What is known where this is what the client was told.
+    /// The reference after this reply; `None` if the reply does not fit.
     fn told(mut self, reply: &Reply) -> Option<Known> {
         if self.code != reply.code {
             return None;

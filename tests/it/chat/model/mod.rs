@@ -1,10 +1,10 @@
-//! Random sequences of what applications do to their chat sessions, played against the real chat
-//! service, store, bus, locks and worlds, or over HTTP against a whole server, and against a small
-//! reference that predicts what is answered, told and kept: the tables of `docs/state-machines`.
-//! Not for what a single request looks like.
+//! Random sequences of requests of applications, played against the real chat service, store, bus,
+//! locks and worlds, or over HTTP against a whole server. A small reference model predicts answers,
+//! events and stored messages: the tables of `docs/state-machines`. Not for the details of a single
+//! request.
 //!
-//! Each run plays the same sequences; `PROPTEST_RNG_SEED=SEED cargo nextest run ...` plays others. A
-//! sequence that fails is shrunk, and printed with its seed.
+//! Each run plays the same sequences; `PROPTEST_RNG_SEED=SEED cargo nextest run ...` plays others.
+//! A sequence that fails is shrunk and printed with its seed.
 
 mod answers;
 mod http;
@@ -24,20 +24,20 @@ use self::http::Http;
 use self::in_process::ChatInProcess;
 use self::playing::System;
 
-/// Sequences that are played against the chat service.
+/// Number of sequences against the chat service.
 const SEQUENCES: u32 = 3_000;
-/// Tests that they are divided among.
+/// Number of tests that share them.
 const PARTS: u32 = 3;
-/// Sequences that are played against a server.
+/// Number of sequences against a server.
 const HTTP_SEQUENCES: u32 = 200;
-/// Tests that those are divided among.
+/// Number of tests that share those.
 const HTTP_PARTS: u32 = 2;
-/// Most events of one.
+/// Maximum number of events in a sequence.
 const LONGEST: usize = 12;
-/// Sessions of a sequence.
+/// Number of sessions in a sequence.
 const SESSIONS: usize = 2;
 
-/// What is said: plain words, or calls that hurt the hero by one each, all in one round.
+/// Content of a message: plain words, or calls in one round that each cost the hero a hit point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Hello(u8),
@@ -61,31 +61,31 @@ impl Said {
     }
 }
 
-/// What goes wrong while something is said.
+/// A failure during a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     None,
-    /// The model is away.
+    /// The model is unreachable.
     ModelAway,
     /// The model refuses the request.
     ModelRefuses,
-    /// The model says nothing.
+    /// The model returns nothing.
     ModelSilent,
-    /// The model is away when it is told what a tool brought.
+    /// The model is unreachable when it should receive the result of a tool.
     ModelAwayBehindTools,
-    /// The model does not stop calling what it called first.
+    /// The model repeats its first calls without end.
     ModelInsists,
-    /// The state server is away.
+    /// The state server is unreachable.
     WorldAway,
-    /// The state server cannot be reached when a tool is called.
+    /// The state server is unreachable for tool calls.
     CallsFail,
-    /// The state server does what it is asked, and its answer is lost.
+    /// The state server executes the call, but its response is lost.
     AnswersLost,
-    /// The state server says twice that the version is old.
+    /// The state server reports an outdated version twice.
     Conflicts,
 }
 
-/// One request about a session.
+/// One request for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Chat {
@@ -94,7 +94,7 @@ enum Ask {
         stream: bool,
     },
     Snapshot,
-    /// To one of the snapshots, by its number.
+    /// Restores a snapshot, by its number.
     GoBack(usize),
     Archive,
     Restore,
@@ -102,7 +102,7 @@ enum Ask {
 }
 
 impl Ask {
-    /// What goes wrong is about messages alone.
+    /// Failures apply to messages only.
     fn meets(self, trouble: Trouble) -> Trouble {
         if matches!(self, Self::Chat { .. }) { trouble } else { Trouble::None }
     }
@@ -113,19 +113,19 @@ impl Ask {
 enum Happens {
     /// A request whose client waits for the answer.
     Asked(usize, Ask, Trouble),
-    /// The client of a message leaves after so many steps, and so many polls more.
+    /// The client of a message leaves after this many steps and further polls.
     Left { session: usize, ask: Ask, trouble: Trouble, steps: usize, polls: usize },
-    /// Two clients at once.
+    /// Two concurrent clients.
     Both(usize, Ask, Ask),
-    /// Somebody else changes the world.
+    /// Another client changes the world.
     Elsewhere(usize),
-    /// Deleted sessions are forgotten; the world of this one cannot be deleted.
+    /// Deleted sessions are purged; the world of this session cannot be deleted.
     Purged(Option<usize>),
-    /// Deleted sessions are forgotten, and meanwhile this one is restored.
+    /// Deleted sessions are purged while this one is restored.
     PurgedWhileRestored(usize),
-    /// A watcher comes back that has seen so many of the last events less.
+    /// A watcher reconnects that missed this many of the last events.
     WatcherReturns(usize, usize),
-    /// A new session in the place of this one.
+    /// A new session replaces this one.
     Made(usize),
 }
 
@@ -171,7 +171,7 @@ fn trouble() -> impl Strategy<Value = Trouble> {
 fn happens() -> impl Strategy<Value = Happens> {
     let session = || 0..SESSIONS;
     let asked = (session(), ask(), trouble());
-    // Other requests do not see that their client leaves: the routes carry them to their end.
+    // Other requests do not notice that their client leaves: the routes complete them.
     let left = (session(), chat(), trouble(), 0..30_usize, 0..6_usize);
     prop_oneof![
         12 => asked.prop_map(|(session, ask, trouble)| Happens::Asked(session, ask, trouble)),
@@ -187,8 +187,8 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// Plays so many random sequences of this seed, unless the environment names one, and panics with
-/// the shortest that it can find of those that the reference does not allow.
+/// Plays this many random sequences of this seed, unless the environment sets a seed. Panics with
+/// the shortest failing sequence that it finds.
 fn play(sequences: u32, seed: u64, longest: usize, one: impl Fn(&[Happens]) -> Result<(), String>) {
     let mut config = ProptestConfig {
         cases: sequences,
@@ -212,7 +212,7 @@ fn play(sequences: u32, seed: u64, longest: usize, one: impl Fn(&[Happens]) -> R
     outcome.expect("sequences can be made");
 }
 
-/// Plays so many sequences of this seed against a system, which is then given back.
+/// Plays sequences against a system, and returns the system.
 fn against<S: System>(runtime: &Runtime, system: S, sequences: u32, seed: u64) -> S {
     let system = RefCell::new(system);
     play(sequences, seed, LONGEST, |events| {
@@ -225,47 +225,47 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Plays one part of the sequences, the same in each run.
+/// Plays one part of the sequences; the same in each run.
 fn part(seed: u64) {
     let runtime = runtime();
     let chat = runtime.block_on(ChatInProcess::start());
     against(&runtime, chat, SEQUENCES / PARTS, seed);
 }
 
-/// The same against a server.
+/// The same over HTTP.
 fn part_over_http(seed: u64) {
     let runtime = runtime();
     let http = runtime.block_on(Http::start());
-    // A third of them, but in `scripts/long tests`, which asks for more cases.
+    // A third of the sequences; all in `scripts/long tests`, which sets more cases.
     let most = ProptestConfig::default().cases / 8;
     let http = against(&runtime, http, most.min(HTTP_SEQUENCES / HTTP_PARTS), seed);
     runtime.block_on(http.stop());
 }
 
-/// Random sequences are answered, told and kept as the tables say; in parts, which run side by side.
+/// Answers, events and stored messages match the tables; in parts that run in parallel.
 mod sequences {
     #[test]
-    fn first_part() {
+    fn part_1_matches_the_reference() {
         super::part(1);
     }
 
     #[test]
-    fn second_part() {
+    fn part_2_matches_the_reference() {
         super::part(2);
     }
 
     #[test]
-    fn third_part() {
+    fn part_3_matches_the_reference() {
         super::part(3);
     }
 
     #[test]
-    fn first_part_over_http() {
+    fn part_1_over_http_matches_the_reference() {
         super::part_over_http(4);
     }
 
     #[test]
-    fn second_part_over_http() {
+    fn part_2_over_http_matches_the_reference() {
         super::part_over_http(5);
     }
 }

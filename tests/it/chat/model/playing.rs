@@ -1,5 +1,5 @@
-//! Plays a sequence against a system of chat sessions, and compares what is told and seen with the
-//! references after each event. Not for what they hold, nor for what systems there are.
+//! Plays a sequence against a system of chat sessions, and compares replies and observed state with
+//! the references after each event. Not for the references, nor for the systems.
 
 use hearken_proto::ids::SessionId;
 
@@ -7,24 +7,24 @@ use super::known::{Known, Reply, Seen, line};
 use super::ports::Steps;
 use super::{Ask, Happens, SESSIONS, Trouble};
 
-/// Chat sessions, as far as sequences need them.
+/// A system of chat sessions, as far as sequences need it.
 pub(super) trait System {
-    /// Waits until no turn runs any more.
+    /// Waits until no turn is running.
     async fn is_idle(&self) -> Result<(), String>;
 
-    /// A new session with an unhurt hero.
+    /// Creates a session with an unhurt hero.
     async fn make(&mut self) -> SessionId;
 
-    /// Nobody asks for it any more.
+    /// The session is no longer used.
     fn leave(&mut self, id: &SessionId);
 
-    /// Somebody else hurts the hero.
+    /// Another client hurts the hero.
     fn hurt(&self, id: &SessionId);
 
-    /// Asks and waits; `snapshot` is the id of the one to go back to.
+    /// Sends a request and waits for its reply; `snapshot` is the id of the snapshot to restore.
     async fn ask(&self, id: &SessionId, ask: Ask, snapshot: &str) -> Reply;
 
-    /// Asks, and leaves after so many steps and polls; the answer where it came first.
+    /// Sends a request and leaves after this many steps and polls. Returns the reply if it came before.
     async fn ask_and_leave(
         &self,
         id: &SessionId,
@@ -34,41 +34,41 @@ pub(super) trait System {
         polls: usize,
     ) -> Option<Reply>;
 
-    /// Forgets deleted sessions, and meanwhile restores one of them where it is named.
+    /// Purges deleted sessions, and meanwhile restores `restored`, if any.
     async fn purge(
         &mut self,
         undeletable: Option<&SessionId>,
         restored: Option<&SessionId>,
     ) -> Option<Reply>;
 
-    /// A watcher who has seen all but the last events is told exactly those.
+    /// Whether a watcher that has missed the last events receives exactly those.
     async fn resumes(&self, id: &SessionId, missed: usize) -> bool;
 
-    /// How the session looks now.
+    /// The current state of the session.
     async fn look(&mut self, id: &SessionId) -> Seen;
 
-    /// What its turns pass.
+    /// The steps of its turns.
     fn steps(&self) -> &Steps;
 
-    /// From now on this goes wrong.
+    /// Sets the failure of the following requests.
     fn set(&self, trouble: Trouble) {
         self.steps().set(trouble);
     }
 
-    /// What the model was asked first since then.
+    /// The first prompt since then.
     fn asked(&self) -> Option<Vec<String>> {
         let prompt = self.steps().first_prompt()?;
         Some(prompt.iter().map(|message| line(message.role, &message.content)).collect())
     }
 }
 
-/// A session, and everything that may rightly be so of it.
+/// A session and all references that fit it.
 struct PlayedSession {
     id: SessionId,
     may: Vec<Known>,
 }
 
-/// Plays a sequence in sessions of its own.
+/// Plays a sequence in new sessions.
 pub(super) async fn play(system: &mut impl System, events: &[Happens]) -> Result<(), String> {
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
@@ -161,7 +161,7 @@ async fn asked(
     system.set(Trouble::None);
     system.is_idle().await?;
     played.told(&reply, |known| known.after(ask, trouble, &reply))?;
-    played.look(system, true).await.map_err(|why| format!("told {reply:?}, {why}"))
+    played.look(system, true).await.map_err(|why| format!("reply {reply:?}, {why}"))
 }
 
 async fn left(
@@ -218,11 +218,11 @@ async fn both(
     };
     let may: Vec<Known> = played.may.iter().flat_map(orders).collect();
     if may.is_empty() {
-        return Err(format!("told {first:?} and {second:?}, in no order of {:?}", played.may));
+        return Err(format!("replies {first:?} and {second:?} fit no order of {:?}", played.may));
     }
     played.may = may;
     let looked = played.look(system, false).await;
-    looked.map_err(|why| format!("told {first:?} and {second:?}, {why}"))
+    looked.map_err(|why| format!("replies {first:?} and {second:?}, {why}"))
 }
 
 impl PlayedSession {
@@ -230,14 +230,14 @@ impl PlayedSession {
         self.may.first().map_or(ask, |known| known.meant(ask))
     }
 
-    /// The snapshot that a request is about; one that is not there where there is none.
+    /// The id of the snapshot of a request; an unknown id if there is none.
     fn snapshot(&self, ask: Ask) -> String {
         let Ask::GoBack(n) = ask else { return String::new() };
         let known = self.may.first().and_then(|known| known.snapshot(n));
         known.unwrap_or("0193a3c0-0000-7000-8000-000000000001").to_owned()
     }
 
-    /// Only what this leaves is still right.
+    /// Retains the references that `left` accepts.
     fn keep(&mut self, left: impl Fn(&Known) -> Result<Vec<Known>, String>) -> Result<(), String> {
         let mut may = Vec::new();
         let mut faults = Vec::new();
@@ -257,12 +257,12 @@ impl PlayedSession {
 
     fn told(&mut self, reply: &Reply, after: impl Fn(&Known) -> Vec<Known>) -> Result<(), String> {
         self.keep(|known| match after(known) {
-            may if may.is_empty() => Err(format!("told {reply:?}, which is wrong for {known:?}")),
+            may if may.is_empty() => Err(format!("reply {reply:?} is wrong for {known:?}")),
             may => Ok(may),
         })
     }
 
-    /// What may be after a purge during which it was restored, with this answer.
+    /// The references after a purge, during which the session was restored with this reply.
     fn purged(&mut self, restored: Option<&Reply>) {
         let after = |known: &Known| {
             let purged = known.after_purging(false);

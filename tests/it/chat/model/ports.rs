@@ -1,6 +1,6 @@
-//! The ports of the chat service under random sequences: a model that does what its messages say, the
-//! small state server's rules without a socket, and a bus that counts as it tells. Every step of a
-//! turn passes [`Steps`], so that a client can leave at each. Not for what is expected of them.
+//! The ports of the chat service under random sequences: a model that follows its messages, the
+//! rules of the state server without a socket, and a bus that counts events. Every step of a turn
+//! passes [`Steps`], so that a client can leave at each. Not for the expected results.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,17 +26,17 @@ use tokio::task::yield_now;
 
 use super::Trouble;
 
-/// Counts the steps of turns, and what is to go wrong with them.
+/// Counts the steps of turns, and holds the failure to inject.
 pub(super) struct Steps {
     passed: watch::Sender<usize>,
     trouble: Mutex<Trouble>,
     /// The world of this session cannot be deleted.
     pub(super) undeletable: Mutex<Option<SessionId>>,
-    /// Deleting a world takes long enough for somebody else to come in between.
+    /// Slows the deletion of worlds down, so that another request can come in between.
     pub(super) slow_deletes: AtomicBool,
-    /// How many worlds were to be deleted so far.
+    /// Number of worlds that were to be deleted so far.
     pub(super) deletes: watch::Sender<usize>,
-    /// What the model was asked since the trouble was set, without the system's message.
+    /// Prompts since the failure was set, without the system message.
     prompts: Mutex<Vec<Vec<ChatMessage>>>,
 }
 
@@ -52,18 +52,18 @@ impl Steps {
         }
     }
 
-    /// How many were passed so far.
+    /// Number of steps so far.
     pub(super) fn passed(&self) -> usize {
         *self.passed.borrow()
     }
 
-    /// Waits until so many were passed.
+    /// Waits until this many steps have passed.
     pub(super) async fn until(&self, passed: usize) {
         let mut told = self.passed.subscribe();
         told.wait_for(|now| *now >= passed).await.expect("the sender lives");
     }
 
-    /// From now on this goes wrong.
+    /// Sets the failure of the following requests.
     pub(super) fn set(&self, trouble: Trouble) {
         *self.trouble.lock().unwrap() = trouble;
         self.prompts.lock().unwrap().clear();
@@ -73,12 +73,12 @@ impl Steps {
         *self.trouble.lock().unwrap()
     }
 
-    /// What the model was asked first since then.
+    /// The first prompt since then.
     pub(super) fn first_prompt(&self) -> Option<Vec<ChatMessage>> {
         self.prompts.lock().unwrap().first().cloned()
     }
 
-    /// One more; who counts them may act before it goes on.
+    /// Counts a step; a waiting test may act before the turn continues.
     async fn pass(&self) {
         self.passed.send_modify(|passed| *passed += 1);
         yield_now().await;
@@ -86,7 +86,7 @@ impl Steps {
     }
 }
 
-/// The model: calls what its last message says, or says it back.
+/// The model: makes the calls of its last message, or echoes it.
 pub(super) struct Model(pub(super) Arc<Steps>);
 
 fn failure(kind: ProviderErrorKind) -> Vec<Result<LlmDelta, ProviderError>> {
@@ -107,7 +107,7 @@ impl Model {
     fn deltas(&self, messages: &[ChatMessage]) -> Vec<Result<LlmDelta, ProviderError>> {
         let last = messages.last().expect("a prompt has messages");
         let told = last.role == Role::Tool;
-        let asked = messages.iter().rfind(|m| m.role == Role::User).expect("somebody asks");
+        let asked = messages.iter().rfind(|m| m.role == Role::User).expect("a user message");
         let trouble = self.0.trouble();
         let calls = match trouble {
             Trouble::ModelAway => return failure(ProviderErrorKind::Unavailable),
@@ -148,7 +148,7 @@ impl Llm for Model {
     }
 }
 
-/// The small state server's rules as a port.
+/// The rules of the state server as a port.
 pub(super) struct Worlds {
     pub(super) storage: Arc<Storage>,
     pub(super) steps: Arc<Steps>,
@@ -163,10 +163,10 @@ fn refused(refused: StorageError) -> StateError {
 }
 
 fn away() -> StateError {
-    StateError::Failed("it is away".into())
+    StateError::Failed("it is unreachable".into())
 }
 
-/// Events happen so many seconds after 1970 as the hero has hit points.
+/// The timestamp of an event, in seconds since 1970, equals the hero's hit points.
 fn outcome(done: CallOutcome, version: i64) -> StateOutcome {
     let event = |(kind, about): (&str, Value)| StateEvent {
         id: Some(uuid::Uuid::new_v4().to_string()),
@@ -268,7 +268,7 @@ impl StateServer for Worlds {
     fn delete(&self, session: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
         self.steps.deletes.send_modify(|deletes| *deletes += 1);
         if self.steps.undeletable.lock().unwrap().as_ref() == Some(session) {
-            let kept = StateError::Refused("it is to be kept".into());
+            let kept = StateError::Refused("it is undeletable".into());
             return Box::pin(std::future::ready(Err(kept)));
         }
         let session = session.clone();
@@ -302,7 +302,7 @@ impl StateServer for Worlds {
     }
 }
 
-/// The bus of a server that is alone, with a step before and behind each event.
+/// The bus of a single server, with a step before and after each event.
 pub(super) struct Bus {
     pub(super) bus: Arc<LocalBus>,
     pub(super) steps: Arc<Steps>,

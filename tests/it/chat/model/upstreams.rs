@@ -1,5 +1,5 @@
-//! The scripted model and worlds behind sockets, where a whole server finds them: the OpenAI wire,
-//! and the state server's. Not for what they answer, which is the ports' own.
+//! The scripted model and worlds behind sockets for a whole server: the OpenAI protocol and that of
+//! the state server. Not for their behaviour, which the ports define.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::ports::{Model, Steps, Worlds};
 
-/// A failure that nobody asks again for: others would be, after a second.
+/// Status of a failure that is not retried; others are retried after a second.
 const FAILED: u16 = 501;
 
-/// Both, until dropped.
+/// Both servers; dropping it stops them.
 pub(super) struct Upstreams {
-    /// The base of the model.
+    /// Base URL of the model.
     pub(super) model: String,
-    /// The state server.
+    /// URL of the state server.
     pub(super) worlds: String,
     tasks: [JoinHandle<()>; 2],
 }
@@ -49,7 +49,7 @@ impl Drop for Upstreams {
     }
 }
 
-/// Serves each connection on a free port: its address, and the task.
+/// Serves each connection on a free port; returns the URL and the task.
 async fn serve<F: Future<Output = ()> + Send + 'static>(
     visit: impl Fn(TcpStream) -> F + Send + 'static,
 ) -> (String, JoinHandle<()>) {
@@ -66,7 +66,7 @@ async fn serve<F: Future<Output = ()> + Send + 'static>(
     (url, task)
 }
 
-/// Answers one prompt, a piece at each step.
+/// Answers one prompt, one piece per step.
 async fn think(mut stream: TcpStream, model: Arc<Model>) {
     let Some(request) = read_request(&mut stream).await else { return };
     let asked: Value = serde_json::from_slice(&request.body).unwrap();
@@ -91,7 +91,7 @@ async fn think(mut stream: TcpStream, model: Arc<Model>) {
                 return respond(&mut stream, if refused { 400 } else { FAILED }, "", b"{}").await;
             }
         };
-        // The head comes with the first piece.
+        // The response head is sent with the first piece.
         let written = std::mem::take(&mut head) + &piece;
         if stream.write_all(written.as_bytes()).await.is_err() {
             return;
@@ -114,7 +114,7 @@ fn piece(delta: &Value, reason: Option<&str>) -> String {
     format!("data: {}\n\n", json!({ "choices": [choice] }))
 }
 
-/// MarkEffect what the server asks of a world.
+/// Serves one request to the state server.
 async fn keep(mut stream: TcpStream, worlds: Arc<Worlds>) {
     let Some(request) = read_request(&mut stream).await else { return };
     let (status, body) = match done(&worlds, &request).await {
@@ -125,7 +125,7 @@ async fn keep(mut stream: TcpStream, worlds: Arc<Worlds>) {
         Err(StateError::Unknown(what)) => (404, json!({ "error": what })),
         Err(StateError::Refused(why)) => (400, json!({ "error": why })),
         Err(StateError::Failed(why)) => (FAILED, json!({ "error": why })),
-        // The answer is lost.
+        // The response is lost.
         Err(StateError::Timeout(_)) => return,
     };
     let kind = "content-type: application/json\r\n";

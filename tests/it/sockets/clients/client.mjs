@@ -1,6 +1,6 @@
-// Ends WebSockets with the library `ws`: node client.mjs PLAN PACKAGES, where PLAN is what
-// `libraries.rs` writes and PACKAGES a folder with node_modules. Prints `ready` once every connection
-// saw what it waits for, then how each ended, as JSON.
+// Opens and closes WebSockets with the library `ws`: node client.mjs PLAN PACKAGES, with the plan that
+// `libraries.rs` writes and a folder with node_modules. Prints `ready` once every connection has
+// received what it waits for, then how each ended, as JSON.
 import { createRequire } from "node:module";
 
 const [plans, packages] = process.argv.slice(2);
@@ -8,7 +8,7 @@ const WebSocket = createRequire(`${packages}/package.json`)("ws");
 const PATIENCE_MS = 60_000;
 
 setTimeout(() => {
-  console.error("nothing came");
+  console.error("timed out");
   process.exit(1);
 }, PATIENCE_MS).unref();
 
@@ -18,7 +18,7 @@ const awaited = (until, data, binary) =>
 function opened(plan) {
   const socket = new WebSocket(plan.url, { perMessageDeflate: false });
   socket.ended = new Promise((resolve) => {
-    // 1006 where the other side sent no Close.
+    // The code is 1006 if the other side sent no close frame.
     socket.on("close", (code, reason) => resolve({ code, reason: reason.toString(), clean: code !== 1006 }));
   });
   return new Promise((resolve, reject) => {

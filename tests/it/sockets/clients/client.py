@@ -1,6 +1,6 @@
-"""Ends WebSockets with the library `websockets`: client.py PLAN, where PLAN is what `libraries.rs`
-writes. Prints `ready` once every connection saw what it waits for, then how each ended, as JSON. What
-happens between the two is for whoever reads that."""
+"""Opens and closes WebSockets with the library `websockets`: client.py PLAN, with the plan that
+`libraries.rs` writes. Prints `ready` once every connection has received what it waits for, then how
+each ended, as JSON. The reader of this output acts between the two lines."""
 
 import asyncio
 import json

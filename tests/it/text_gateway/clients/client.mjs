@@ -1,7 +1,6 @@
-// A small client of the LLM gateway in JavaScript, written from the tables of its document, which
-// streams and cancels as well: node client.mjs PACKAGES URL, where PACKAGES is a folder with
-// node_modules. What the language model says is scripted by script.rs. Fails at the first thing
-// that is not as the tables say.
+// A small client of the text gateway in JavaScript, written from the tables of its document, which
+// also streams and cancels: node client.mjs PACKAGES URL, with a folder with node_modules. script.rs
+// scripts the language model. Fails at the first deviation from the tables.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 
@@ -37,7 +36,7 @@ class Gateway {
       let timer;
       await new Promise((resolve, reject) => {
         this.wanted = resolve;
-        timer = setTimeout(() => reject(new Error("nothing came")), PATIENCE_MS);
+        timer = setTimeout(() => reject(new Error("timed out")), PATIENCE_MS);
       });
       clearTimeout(timer);
     }
@@ -62,7 +61,7 @@ gateway.send("register_tools", { tools: [tool("get_battery", {}), tool("set_volu
 const registered = await gateway.expect("tools_registered", { count: 2 });
 assert.deepEqual(registered.tools.map(t => [t.name, t.status]), [["get_battery", "registered"], ["set_volume", "registered"]]);
 
-// An answer whole, without streaming: no pieces.
+// A complete answer without streaming: no pieces.
 gateway.send("text_input", { text: "把音量调到50", session_id: data.session_id });
 await gateway.expect("status", { status: "processing" });
 await gateway.expect("status", { status: "waiting_for_tools", data: { pending_tools: 1 } });
@@ -71,7 +70,7 @@ gateway.send("tool_result", { call_id: call.call_id, result: { volume: 50, statu
 const answer = await gateway.expect("llm_response", { is_final: true });
 assert.match(answer.content, /50/);
 
-// In pieces, which together are the answer; cleaned of what cannot be spoken.
+// Streamed pieces add up to the answer, without characters that cannot be spoken.
 gateway.send("configure", { stream: true });
 gateway.send("text_input", { text: "说得漂亮一点" });
 await gateway.expect("status", { status: "processing" });
@@ -85,7 +84,7 @@ assert.equal(pieces, message.content);
 assert.ok(count > 1, `${count} pieces`);
 assert.doesNotMatch(message.content, /[*★😀]/u);
 
-// Cancelled in the midst: what was said until then, and the next request is answered.
+// After a cancel: the partial answer so far, and the next request is answered.
 gateway.send("text_input", { text: "讲一个很长的故事" });
 await gateway.expect("status", { status: "processing" });
 const begun = await gateway.expect("llm_delta");
@@ -95,7 +94,7 @@ while ((message = await gateway.next()).type === "llm_delta") pieces += message.
 assert.partialDeepStrictEqual(message, { type: "llm_response", cancelled: true, is_final: true });
 assert.ok(message.content.startsWith(begun.content), message.content);
 
-// Requests that overlap are answered in order.
+// Overlapping requests are answered in order.
 gateway.send("configure", { stream: false });
 for (const text of ["一", "二", "三"]) gateway.send("text_input", { text });
 for (const text of ["一", "二", "三"]) {

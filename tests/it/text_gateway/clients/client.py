@@ -1,6 +1,6 @@
-# A small client of the LLM gateway, written from the tables of its document: every message type of
-# a client at least once, tools called and answered. python client.py URL; what the language model
-# says is scripted by script.rs. Fails at the first thing that is not as the tables say.
+# A small client of the text gateway, written from the tables of its document: python client.py URL.
+# Sends every message type of a client at least once, and serves tool calls. script.rs scripts the
+# language model. Fails at the first deviation from the tables.
 import asyncio
 import json
 import re
@@ -9,7 +9,7 @@ import sys
 import websockets
 
 TIMESTAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
-# The fields of each message and their types, beside `type` and `timestamp`.
+# Fields of each message and their types, in addition to `type` and `timestamp`.
 TABLES = {
     "status": {"status": str, "data": dict},
     "llm_response": {"content": str, "tool_calls": list, "is_final": bool},
@@ -51,7 +51,7 @@ class Session:
         await self.socket.send(json.dumps({"type": kind, **fields}, ensure_ascii=False))
 
     async def take(self):
-        """The next message, held against its table."""
+        """Returns the next message, checked against its table."""
         message = json.loads(await asyncio.wait_for(self.socket.recv(), 30))
         assert TIMESTAMP.match(message["timestamp"]), message
         for field, kind in TABLES[message["type"]].items():
@@ -67,7 +67,7 @@ class Session:
         return message
 
     async def ask(self, text, tools, **fields):
-        """The message that ends the request, and what came before it."""
+        """Returns the last message of the request, and those before it."""
         await self.send("text_input", text=text, **fields)
         await self.expect("status", status="processing")
         before = []
@@ -88,7 +88,7 @@ async def main(url):
     session = first["data"]["session_id"]
     assert 0 < len(session) < 64, session
 
-    # Not answered: the next message is that of the ping.
+    # `configure` has no reply: the next message is the pong.
     await client.send("configure", temperature=0.2, max_tokens=256, enable_context=True)
     await client.send("ping")
     await client.expect("pong")
@@ -115,11 +115,11 @@ async def main(url):
         ("tool_callback", None),
     ], before
     assert before[0]["data"]["pending_tools"] == 1
-    # A tool that fails is told to the model.
+    # The model receives the failure of a tool.
     answer, before = await client.ask("打开客厅的灯", tools)
     assert "客厅的灯坏了" in answer["content"], answer
     assert before[-1]["tool_name"] == "device.light.turn_on"
-    # A result of nobody's call.
+    # A result for no pending call.
     await client.send("tool_result", call_id=before[-1]["call_id"], result={}, success=True)
     await client.expect("error", code="INVALID_MESSAGE")
 
@@ -140,7 +140,7 @@ async def main(url):
     assert idle["data"]["session_id"] not in (session, fresh), idle
     await socket.close()
 
-    # The conversation goes on where it was, over another connection.
+    # The conversation continues over another connection.
     async with websockets.connect(url) as socket:
         client = Session(socket)
         await client.expect("status", status="connected")

@@ -1,8 +1,8 @@
-// Runs the JavaScript client of the gateway's document as it is, example and all: node
-// documented.mjs PACKAGES FILE URL, where PACKAGES is a folder with node_modules and FILE holds the
-// code as the document prints it. Two things are set from outside: sockets to its default address
-// lead to URL; and `registerTools` of that class waits for a function that it keeps in a Map and
-// that nothing in the class calls, so this calls it when the message for it comes.
+// Runs the JavaScript client of the gateway's document unmodified, with its example: node
+// documented.mjs PACKAGES FILE URL, with a folder with node_modules and the code from the document.
+// Two things are changed from outside: sockets to its default address connect to URL; and
+// `registerTools` of that class waits for a function in a Map that nothing in the class calls, so
+// this program calls it when the message for it arrives.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -22,7 +22,7 @@ globalThis.WebSocket = class extends Real {
     super(url);
     this.on("message", text => {
       const message = JSON.parse(text);
-      // After the class has seen it.
+      // After the class has processed it.
       if (message.type === "tools_registered") setImmediate(() => registered(message));
     });
   }

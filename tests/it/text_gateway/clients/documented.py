@@ -1,5 +1,5 @@
-# Runs the Python client of the gateway's document as it is: python documented.py FILE URL, where
-# FILE holds the code as the document prints it. Only the default of its `url` is set, from outside.
+# Runs the Python client of the gateway's document unmodified: python documented.py FILE URL, with
+# the code from the document. Only the default of its `url` is replaced, from outside.
 import asyncio
 import importlib.util
 import sys

@@ -1,7 +1,6 @@
-// Drives the gateway's test page in Chromium as a person would: node page.mjs PACKAGES CHROMIUM
-// SERVER FILE, where PACKAGES is a folder with node_modules, CHROMIUM the browser, SERVER is
-// HOST:PORT, and FILE is the page on disk. Prints each step that holds, and fails at the first that
-// does not. What the language model says is scripted by script.rs.
+// Drives the gateway's test page in Chromium as a user would: node page.mjs PACKAGES CHROMIUM SERVER
+// FILE, with a folder with node_modules, the browser, HOST:PORT, and the page on disk. Prints each
+// step that passes and exits at the first that fails. script.rs scripts the language model.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -10,20 +9,20 @@ const [packages, executablePath, server, file] = process.argv.slice(2);
 const { chromium } = createRequire(`${packages}/package.json`)("playwright-core");
 const browser = await chromium.launch({
   executablePath,
-  // Containers run as root, where Chromium starts without its sandbox only.
+  // Containers run as root, as which Chromium starts only without its sandbox.
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
 });
 const page = await browser.newPage({ viewport: { width: 1400, height: 1000 } });
 page.setDefaultTimeout(20_000);
 const faults = [], fetched = [];
 page.on("pageerror", error => faults.push(String(error)));
-// A connection that is refused is told to the console by the browser itself.
+// The browser itself reports refused connections on the console.
 page.on("console", message => {
   if (message.type() === "error" && !message.text().includes("WebSocket connection")) faults.push(message.text());
 });
 page.on("request", request => fetched.push(request.url()));
 
-// Lines of the conversation are looked for among those that came since the last click.
+// Lines of the conversation are searched among those since the last click.
 let since = 0;
 async function click(what) {
   since = await page.locator("#said .line").count();
@@ -57,7 +56,7 @@ async function choose(tool, what) {
 async function connects() {
   await page.goto(`http://${server}/test_client.html`);
   assert.equal(await page.inputValue("#url"), `ws://${server}/`);
-  assert.ok(await page.isDisabled("#send"), "nothing can be sent before");
+  assert.ok(await page.isDisabled("#send"), "sending is disabled before the connection");
   await click("#connect");
   await state("connected");
   assert.notEqual(await page.textContent("#session"), "none");
@@ -125,7 +124,7 @@ async function showsErrors() {
   }
   await click("#ping");
   await tells("note", "The server answers pings.");
-  // Nothing that anybody says becomes markup.
+  // Texts are never interpreted as markup.
   const markup = '<img src=x onerror="window.marked=1"><b id="bold">x</b>';
   await ask(markup, "你说的是");
   assert.equal(await page.evaluate(() => window.marked), undefined);
@@ -160,7 +159,7 @@ async function keepsFrames() {
   await page.locator("#kept", { hasText: "copied" }).waitFor();
   await click("#clear");
   assert.equal(await page.locator("#log .frame").count(), 0);
-  // A flood of frames does not grow the page without end.
+  // The number of displayed frames is limited.
   await page.evaluate(() => { for (let n = 0; n < 300; n++) send({ type: "ping" }); });
   await page.locator("#kept", { hasText: "500 frames" }).waitFor();
 }
@@ -199,7 +198,7 @@ for (const step of [connects, registersTools, callsTools, toolThatNeverAnswers, 
   try {
     await step();
   } catch (error) {
-    console.error(`${step.name}: ${error.stack}\n--- the page says:\n${await page.locator("#said").innerText()}`);
+    console.error(`${step.name}: ${error.stack}\n--- text of the page:\n${await page.locator("#said").innerText()}`);
     process.exit(1);
   }
   console.log(`holds: ${step.name}`);

@@ -1,4 +1,4 @@
-//! Our client to our server, over WebSocket, HTTP and standard streams.
+//! Our client with our server, over WebSocket, HTTP and standard streams.
 
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -19,7 +19,7 @@ use tokio::process::Command;
 use super::{ADMIN, OwnServer};
 use crate::support::app::{TestServer, Vendors};
 
-/// `hearken tools serve TOOL` before this server.
+/// `hearken tools serve TOOL` for this server.
 fn served(name: &str, tool: &str, server: &OwnServer) -> ToolServer {
     let url = format!("http://{}", server.address);
     let args = ["tools", "serve", tool, "--url", &url, "--admin-token", ADMIN];
@@ -81,7 +81,7 @@ async fn every_transport_carries_calls_in_both_directions() {
 }
 
 #[tokio::test]
-async fn any_name_and_any_text_arrive_as_they_are() {
+async fn any_name_and_any_text_arrive_unchanged() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let (all, _process) = sources(&everywhere(&server, "say 好"));
     ready(&all).await;
@@ -102,7 +102,7 @@ async fn any_name_and_any_text_arrive_as_they_are() {
 }
 
 #[tokio::test]
-async fn pictures_failures_and_long_calls_come_through() {
+async fn pictures_failures_and_timeouts_reach_the_client() {
     let server = OwnServer::start(AuthRequired::Never).await;
     for tool in ["picture", "fail", "waits"] {
         let (all, _process) = sources(&everywhere(&server, tool));
@@ -126,7 +126,7 @@ async fn pictures_failures_and_long_calls_come_through() {
 }
 
 #[tokio::test]
-async fn a_program_that_asks_and_closes_gets_its_answers() {
+async fn a_program_that_closes_its_input_gets_all_answers() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let settings = served("program", "subtract", &server);
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ async fn a_program_that_asks_and_closes_gets_its_answers() {
     let asked = format!("{get}\n\n\nhello\n\n\n{get}\n\n\n\n{call}");
     child.stdin.take().unwrap().write_all(asked.as_bytes()).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(5), child.wait_with_output()).await;
-    let output = ended.expect("it ends with its input").unwrap();
+    let output = ended.expect("it ends after its input").unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     let messages: Vec<&str> = text.split_terminator("\n\n\n").collect();
@@ -154,7 +154,7 @@ async fn a_program_that_asks_and_closes_gets_its_answers() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_found_again() {
+async fn a_restarted_server_is_reconnected() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let address = server.address;
     let (all, _process) = sources(&[
@@ -165,8 +165,8 @@ async fn a_server_that_comes_back_is_found_again() {
     drop(server);
     let socket = source(&all, "socket");
     let away = || async { matches!(states(&all)[0].1, SourceState::Failed(_)).then_some(()) };
-    eventually("the socket is missed", away).await;
-    assert_eq!(socket.tools().len(), 1, "tools stay known");
+    eventually("the lost socket is noticed", away).await;
+    assert_eq!(socket.tools().len(), 1, "the tools are still listed");
     let listener = || async { TcpListener::bind(address).ok() };
     let listener = eventually("the port is free", listener).await;
     let _server = OwnServer::at(listener, AuthRequired::Never).await;
@@ -179,7 +179,7 @@ async fn a_server_that_comes_back_is_found_again() {
 }
 
 #[tokio::test]
-async fn who_has_no_token_is_told_so() {
+async fn a_missing_token_is_reported_as_the_reason() {
     let server = OwnServer::start(AuthRequired::Always).await;
     let mut wrong = served("program", "subtract", &server);
     *wrong.args.last_mut().unwrap() = "wrong".into();
@@ -202,7 +202,7 @@ async fn who_has_no_token_is_told_so() {
 }
 
 #[tokio::test]
-async fn the_whole_server_has_the_addresses() {
+async fn the_whole_server_has_the_litemcp_routes() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |_| {}).await;
     let url = server.http_url("/litemcp/none");

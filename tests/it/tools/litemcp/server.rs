@@ -1,4 +1,4 @@
-//! Our server before clients that are odd, greedy or without a token.
+//! Our server with unusual or greedy clients, and clients without a token.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn subtract(id: i64, arguments: Value) -> Value {
     question(id, "call", json!({"version": [1, 0, 0], "tool": "subtract", "arguments": arguments}))
 }
 
-/// The next answer; nothing once the socket has closed, with its code.
+/// The next answer; the close code if the socket has closed.
 async fn hear(socket: &mut Socket) -> Result<Value, Option<u16>> {
     let next = async {
         loop {
@@ -52,7 +52,7 @@ async fn hear(socket: &mut Socket) -> Result<Value, Option<u16>> {
     tokio::time::timeout(Duration::from_secs(5), next).await.expect("an answer")
 }
 
-/// The words of a result, which says that the call failed or not.
+/// Id, text and failure flag of a result.
 fn said(answer: &Value) -> (i64, &str, bool) {
     assert_eq!((&answer["version"], &answer["type"]), (&json!([1, 0, 0]), &json!("result")));
     let response = &answer["data"]["response"];
@@ -61,7 +61,7 @@ fn said(answer: &Value) -> (i64, &str, bool) {
 }
 
 #[tokio::test]
-async fn the_documents_conversation_is_held() {
+async fn the_conversation_of_the_document_works() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let mut socket = dial(&server, "subtract").await;
     say(&mut socket, question(1, "get", json!({}))).await;
@@ -83,7 +83,7 @@ async fn the_documents_conversation_is_held() {
 }
 
 #[tokio::test]
-async fn what_is_no_question_gets_silence_and_mistakes_get_a_reason() {
+async fn non_requests_are_ignored_and_invalid_calls_get_a_reason() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let mut socket = dial(&server, "subtract").await;
     for noise in ["", "hello", "[]", "{}", "{\"version\":[1,0,0],\"id\":\"1\",\"type\":\"get\"}"] {
@@ -93,7 +93,7 @@ async fn what_is_no_question_gets_silence_and_mistakes_get_a_reason() {
     say(&mut socket, question(1, "result", json!({"response": {}}))).await;
     say(&mut socket, question(1, "info", json!({"name": "subtract"}))).await;
     say(&mut socket, subtract(1, json!(["1", "1"]))).await;
-    // The id is used: neither is answered, whatever it asks.
+    // The id is in use: no answer, whatever the content.
     say(&mut socket, subtract(1, json!(["2", "5"]))).await;
     say(&mut socket, question(1, "get", json!({}))).await;
     let other = question(2, "call", json!({"tool": "say 好"}));
@@ -126,7 +126,7 @@ async fn what_is_no_question_gets_silence_and_mistakes_get_a_reason() {
         assert_eq!((id, failed), (number, !matches!(number, 1 | 8)), "{text}");
         assert!(text.contains(says), "{id}: {text}");
     }
-    // Another connection has ids of its own; a newer client learns from the answer what we are.
+    // Another connection has separate ids; a newer client reads our version from the answer.
     let mut second = dial(&server, "subtract").await;
     let mut newer = question(1, "get", Value::Null);
     newer["version"] = json!({"major": 2, "minor": 1, "patch": 0});
@@ -136,7 +136,7 @@ async fn what_is_no_question_gets_silence_and_mistakes_get_a_reason() {
 }
 
 #[tokio::test]
-async fn calls_run_at_once_and_end_with_their_socket() {
+async fn calls_run_concurrently_and_end_with_their_socket() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let mut socket = dial(&server, "waits").await;
     let wait = |id| question(id, "call", json!({"tool": "waits"}));
@@ -151,16 +151,16 @@ async fn calls_run_at_once_and_end_with_their_socket() {
     let ended = || async { (server.marks.count("ended") == 2).then_some(()) };
     tokio::time::timeout(Duration::from_secs(1), eventually("both ended", ended))
         .await
-        .expect("before their time was over");
+        .expect("before their timeout");
 }
 
 #[tokio::test]
-async fn who_asks_too_much_is_closed() {
+async fn a_client_with_too_many_calls_or_too_long_messages_is_closed() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let mut greedy = dial(&server, "waits").await;
     for id in 0..200 {
         let wait = question(id, "call", json!({"tool": "waits"})).to_string();
-        // It may be closed before all is sent.
+        // The server may close the connection before all are sent.
         greedy.feed(Message::text(wait)).await.ok();
     }
     greedy.flush().await.ok();
@@ -171,7 +171,7 @@ async fn who_asks_too_much_is_closed() {
     assert_eq!(hear(&mut long).await, Err(Some(1009)));
 }
 
-/// Hundred messages of almost the largest size: held at once, they would be 90 MiB.
+/// A hundred messages of almost the maximum size: 90 MiB if all were buffered.
 #[tokio::test]
 async fn large_messages_wait_in_the_socket_until_others_are_answered() {
     const MESSAGES: i64 = 100;
@@ -195,7 +195,7 @@ async fn large_messages_wait_in_the_socket_until_others_are_answered() {
 }
 
 #[tokio::test]
-async fn http_statuses_say_what_came_of_a_request() {
+async fn http_statuses_report_the_outcome_of_a_call() {
     let server = OwnServer::start(AuthRequired::Never).await;
     let client = reqwest::Client::new();
     let post = |at: &str, body: String| client.post(server.url("http", at)).body(body);
@@ -226,7 +226,7 @@ async fn http_statuses_say_what_came_of_a_request() {
 }
 
 #[tokio::test]
-async fn only_who_may_use_tools_is_let_in() {
+async fn tool_requests_need_the_admin_token_or_a_device_token() {
     let server = OwnServer::start(AuthRequired::Always).await;
     let id = "02:00:00:00:00:01";
     let tokens = Tokens::new(&Secret::new(SECRET), Duration::from_secs(60));
@@ -288,6 +288,6 @@ async fn a_call_over_http_ends_when_its_client_leaves() {
     };
     let request = read_request(&mut asked).await;
     let ended = request.is_none() || gone(&mut asked, Duration::from_secs(10)).await;
-    assert!(ended, "the tool goes on for nobody");
+    assert!(ended, "the tool still runs without a client");
     server.stop().await;
 }

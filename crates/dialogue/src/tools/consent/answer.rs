@@ -1,15 +1,15 @@
-//! The grammar of a yes: which words agree to a call, and what may stand beside them. Not for which words agree alone: these
-//! are settings.
+//! Grammar of an affirmative answer: which words agree to a call, and which may accompany them. Not
+//! for the words that agree on their own: these are settings.
 
 use hearken_base::language::{DEVICE_NAMES, bare, is_han};
 
-/// Longest answer that may be a yes, in characters.
+/// Maximum length of an affirmative answer, in characters.
 const MAX_ANSWER_CHARS: usize = 80;
 /// Signs of a question, in any script.
 const QUESTION_MARKS: [char; 15] =
     ['?', '？', '¿', '؟', '՞', '\u{37e}', '⸮', '‽', '⁇', '⁈', '⁉', '﹖', '︖', '፧', '❓'];
 
-/// Words that may stand beside a yes, and are none.
+/// Neutral words that may accompany an affirmative one.
 const BESIDE: [&str; 41] = [
     "please",
     "thanks",
@@ -53,20 +53,21 @@ const BESIDE: [&str; 41] = [
     "obrigado",
     "obrigada",
 ];
-/// Words behind which 吧 agrees: behind `对` and `可以` it asks.
+/// Words after which 吧 agrees: after `对` and `可以` it asks.
 const SETTLED: [&str; 2] = ["好", "行"];
-/// Words in front of 是, where it is a yes: `好是好` and `那是` begin something else.
+/// Words before 是 with which it agrees: `好是好` and `那是` start something else.
 const BEFORE_BEING: [&str; 4] = ["是", "嗯", "哦", "啊"];
-/// Words that make a wake word of a device's name.
+/// Words that turn a device's name into a wake word.
 const CALLING: [&str; 2] = ["ok", "okay"];
-/// What is made of such words, and means something else.
+/// Phrases made of affirmative words that mean something else.
 const OTHERWISE: [&str; 1] = ["行行好"];
 
-/// Verbs of acts, and how people say them in Chinese. Those that also call something off, as `cancel`, agree to nothing.
+/// Verbs of acts, with their spoken forms in Chinese. Verbs that also cancel, such as `cancel`,
+/// agree to nothing.
 const VERBS: [(&str, &[&str]); 29] = [
     ("turn on", &["打开", "开启", "开"]),
     ("turn off", &["关闭", "关掉", "关上", "关"]),
-    ("shut down", &["关停", "关机", "关掉"]),
+    ("shut down", &["关闭", "关机", "关掉"]),
     ("take a photo", &["拍照", "拍"]),
     ("open", &["打开", "开启", "开"]),
     ("close", &["关上", "关闭", "关"]),
@@ -94,20 +95,21 @@ const VERBS: [(&str, &[&str]); 29] = [
     ("play", &["播放", "放"]),
     ("record", &["录制", "录"]),
 ];
-/// Words that stand for what is acted on, or before it.
+/// Words that stand for the object, or precede it.
 const OBJECTS: [&str; 6] = ["it", "that", "this", "them", "the", "a"];
-/// What may follow a Chinese verb.
+/// Words that may follow a Chinese verb.
 const BEHIND_VERBS: [&str; 6] = ["", "吧", "它", "它吧", "一下", "一下吧"];
 
 /// Word of an answer: a Latin word, or a single Han character.
 struct Token {
     word: String,
-    /// Set if a sign stands in front of it.
+    /// Set if punctuation precedes it.
     opens: bool,
 }
 
-/// Reports whether the answer is a yes and nothing else, made of `words` that agree, or of what the call would do: `acts`, in
-/// any language. Anything beside it, such as a `not`, a condition or a doubt, makes it none.
+/// Reports whether the answer is affirmative and nothing else, made of `words` that agree, or of
+/// the effect of the call: `acts`, in any language. Anything else, such as a `not`, a condition or
+/// a doubt, makes it no confirmation.
 pub(super) fn agrees(answer: &str, words: &[String], acts: &[String]) -> bool {
     if answer.chars().count() > MAX_ANSWER_CHARS || answer.contains(QUESTION_MARKS) {
         return false;
@@ -121,7 +123,8 @@ pub(super) fn agrees(answer: &str, words: &[String], acts: &[String]) -> bool {
     }
     let beside = lists(&BESIDE);
     let names = lists(&DEVICE_NAMES);
-    // For each number of tokens: whether they are made of these words, with a yes or without.
+    // For each number of tokens: whether they consist of these words without an affirmative one,
+    // and with one.
     let mut made_of = vec![(false, false); said.len() + 1];
     made_of[0].0 = true;
     for from in 0..said.len() {
@@ -153,7 +156,7 @@ pub(super) fn agrees(answer: &str, words: &[String], acts: &[String]) -> bool {
     made_of[said.len()].1
 }
 
-/// Returns how many tokens at the beginning name what the call would do: each number at which it is told.
+/// Returns the numbers of leading tokens that name the effect of the call.
 fn act_lengths(said: &[Token], acts: &[String]) -> Vec<usize> {
     let mut lengths = Vec::new();
     let acts: Vec<Vec<String>> = acts.iter().map(|act| list(act)).collect();
@@ -176,7 +179,8 @@ fn act_lengths(said: &[Token], acts: &[String]) -> Vec<usize> {
     lengths
 }
 
-/// Returns how many tokens say this act: `open it` and `open the door` say `open`, and `turn it off` says `turn off`.
+/// Returns the number of tokens that name this act: `open it` and `open the door` name `open`, and
+/// `turn it off` names `turn off`.
 fn act_length(said: &[Token], act: &[String]) -> Option<usize> {
     let is_object = |word: &str| OBJECTS.contains(&word);
     let mut left = act.iter().filter(|word| !is_object(word)).peekable();
@@ -194,7 +198,7 @@ fn act_length(said: &[Token], act: &[String]) -> Option<usize> {
     left.peek().is_none().then_some(length).filter(|length| *length > 0)
 }
 
-/// Reports whether the answer begins with these words.
+/// Reports whether the answer starts with these words.
 fn fits(said: &[Token], words: &[String]) -> bool {
     said.len() >= words.len() && said.iter().zip(words).all(|(token, word)| token.word == *word)
 }
@@ -204,7 +208,8 @@ fn list(phrase: &str) -> Vec<String> {
     tokens(phrase).into_iter().map(|token| token.word).collect()
 }
 
-/// Cuts words into Latin words and single Han characters, in lower case and simplified script, without punctuation.
+/// Splits text into Latin words and single Han characters, in lower case and simplified script,
+/// without punctuation.
 fn tokens(words: &str) -> Vec<Token> {
     let mut tokens: Vec<Token> = Vec::new();
     let mut open = false;

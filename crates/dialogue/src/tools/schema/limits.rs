@@ -1,8 +1,8 @@
-//! Limits of JSON Schemas that strangers send: their size before they are compiled, and the steps
-//! of a check before it is made. Not for compiling them.
+//! Limits of untrusted JSON Schemas: their size before they are compiled, and the steps of a check
+//! before it is made. Not for compiling them.
 //!
-//! A check is walked first as the validator walks it, and counted: in a schema of 2 KB each part may
-//! refer twice to the next, which doubles the work with each part.
+//! A check is first walked as the validator does, and its steps are counted: in a schema of 2 KB
+//! each part may refer twice to the next, which doubles the work with each part.
 
 use hearken_ports::tool_limits::MAX_SCHEMA_BYTES;
 use serde_json::{Map, Value};
@@ -13,31 +13,31 @@ pub(super) const MAX_VALUES: usize = 4_096;
 pub(super) const MAX_DEPTH: usize = 48;
 /// Maximum number of regular expressions in a schema.
 pub(super) const MAX_PATTERNS: usize = 16;
-/// Longest regular expression, in bytes.
+/// Maximum length of a regular expression, in bytes.
 pub(super) const MAX_PATTERN_BYTES: usize = 512;
 
 /// Maximum number of steps of one check: pairs of a part of the schema and a value.
 const MAX_STEPS: usize = 50_000;
 /// Maximum depth of a check, by references and by values.
 const MAX_CHECK_DEPTH: usize = 96;
-/// Steps for one byte that a regular expression reads.
+/// Steps per byte that a regular expression reads.
 const STEPS_PER_BYTE: usize = 4;
-/// Keywords that make a reference lead elsewhere than it says.
+/// Keywords that change the target of a reference.
 const UNSUPPORTED: [&str; 6] =
     ["$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveRef", "id"];
 
 /// Checks the size of a schema.
 ///
 /// # Errors
-/// Returns which limit the schema exceeds, or what is not supported in it.
+/// Returns the limit that the schema exceeds, or an unsupported keyword in it.
 pub(super) fn check_size(schema: &Value) -> Result<(), String> {
     Size::default().add(schema, 0)
 }
 
-/// Checks how much work a check of this value is.
+/// Checks that checking this value does not take too much work.
 ///
 /// # Errors
-/// Returns a message if it is too much.
+/// Returns a message if it does.
 pub(super) fn check_work(schema: &Value, value: &Value) -> Result<(), String> {
     let mut work = Work { root: schema, steps: 0 };
     work.add(schema, value, 0).map_err(|TooMuch| "they take too long to check".to_owned())
@@ -115,7 +115,7 @@ impl Size {
 }
 
 fn is_local(target: &str) -> bool {
-    // An encoded path would be found by the validator and not by the count of its work.
+    // The validator would decode an encoded path, but the step count would not.
     target == "#" || target.starts_with("#/") && !target.contains('%')
 }
 
@@ -140,7 +140,7 @@ impl Work<'_> {
             return Err(TooMuch);
         }
         let Value::Object(keywords) = schema else { return Ok(()) };
-        // What is not evaluated yet is found by evaluating the other keywords once more.
+        // Unevaluated fields and items are found by evaluating the other keywords a second time.
         let twice = ["unevaluatedProperties", "unevaluatedItems"];
         let times = if twice.iter().any(|name| keywords.contains_key(*name)) { 2 } else { 1 };
         for _ in 0..times {

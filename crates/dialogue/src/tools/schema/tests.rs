@@ -1,4 +1,4 @@
-//! Tests of schemas: ordinary ones, and the worst that a stranger can send.
+//! Tests of schemas: ordinary ones, and the most expensive untrusted ones.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -29,7 +29,7 @@ fn doubling(parts: usize) -> Value {
 }
 
 #[test]
-fn mistakes_are_named_and_a_wrong_schema_checks_nothing() {
+fn mistakes_are_reported_and_an_invalid_schema_accepts_everything() {
     let number = json!({"properties": {"a": {"type": "number"}}, "required": ["b"]});
     assert_eq!(checked(&number, &json!({"a": 1, "b": null})), Ok(()));
     let told = checked(&number, &json!({"a": "x"})).unwrap_err().to_string();
@@ -58,7 +58,7 @@ fn schemas_in_use_are_accepted() {
 }
 
 #[test]
-fn each_limit_of_a_schema_is_told() {
+fn each_exceeded_limit_is_reported() {
     let deep = (0..60).fold(json!({}), |inner, _| json!({"items": inner}));
     let many: Map<String, Value> = (0..5_000).map(|n| (format!("p{n}"), json!(true))).collect();
     let patterns: Vec<_> = (0..17).map(|n| json!({"pattern": format!("a{n}")})).collect();
@@ -75,13 +75,13 @@ fn each_limit_of_a_schema_is_told() {
         let told = refused(&schema);
         assert!(told.starts_with("`parameters` is too complex: "), "{told}");
         assert!(told.contains(part), "{told}");
-        // The same schema of a tool's own server checks nothing.
+        // As the schema of a tool's own server, it accepts everything.
         assert_eq!(checked(&schema, &json!({"x": 1})), Ok(()));
     }
 }
 
 #[test]
-fn a_pattern_that_takes_gigabytes_is_refused() {
+fn a_pattern_that_compiles_to_gigabytes_is_refused() {
     for pattern in ["(?:a{1,1000}){1,1000}", "\\p{L}{2000}", "((\\w{100}){100}){100}"] {
         let began = Instant::now();
         let told = refused(&object(&json!({"x": {"pattern": pattern}})));
@@ -124,7 +124,7 @@ fn a_schema_that_refers_to_itself_is_refused() {
 }
 
 #[tokio::test]
-async fn work_of_one_waits_for_the_work_of_another() {
+async fn work_of_different_addresses_is_serialised() {
     let (begun, wait_for) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel();
     let first = tokio::spawn(off_worker("a", move |_| {
@@ -142,7 +142,7 @@ async fn work_of_one_waits_for_the_work_of_another() {
     assert_eq!(off_worker("a", |_| 7).await, Ok(7));
 }
 
-/// Returns any JSON value of the words of a schema.
+/// Generates any JSON value with the words of a schema.
 fn schema_like() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "#",

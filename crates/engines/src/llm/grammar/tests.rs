@@ -296,7 +296,7 @@ fn the_choice_decides_between_text_and_calls() {
 }
 
 #[test]
-fn after_a_result_comes_text_unless_a_call_is_demanded() {
+fn after_a_result_only_text_is_allowed_unless_a_call_is_required() {
     let message = |role| Message { role, content: String::new(), tool_calls: Vec::new() };
     let mut request = Generation {
         messages: vec![message(Role::User)],
@@ -367,7 +367,7 @@ fn arguments_follow_their_schema() {
 }
 
 #[test]
-fn objects_of_optional_properties_take_any_of_them() {
+fn objects_accept_any_subset_of_optional_properties() {
     let schema = json!({ "type": "object", "properties": {
         "a": { "type": "boolean" }, "b": { "type": "boolean" }, "c": { "type": "boolean" },
     }});
@@ -388,7 +388,7 @@ fn objects_of_optional_properties_take_any_of_them() {
 }
 
 #[test]
-fn schemas_that_are_not_understood_take_any_json() {
+fn unsupported_schemas_accept_any_json() {
     let many: Map<String, Value> = (0..100).map(|n| (format!("p{n}"), json!({}))).collect();
     for schema in [
         json!({}),
@@ -405,7 +405,7 @@ fn schemas_that_are_not_understood_take_any_json() {
 }
 
 #[test]
-fn small_ranges_are_spelt_with_shared_beginnings() {
+fn small_ranges_are_spelt_with_shared_prefixes() {
     let text = for_tools(&[volume()], &ToolChoice::Auto).unwrap();
     let range = text.lines().find(|line| line.starts_with("r0 ")).unwrap();
     expect![[r#"r0 ::= ("0" | "1" ("0" ("0")? | [123456789])? | [23456789] ([0123456789])?)"#]]
@@ -416,7 +416,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn integers_in_a_range_and_no_others(low in -120i64..120, size in 0i64..300, tried in -500i64..500) {
+    fn only_integers_in_the_range_are_accepted(low in -120i64..120, size in 0i64..300, tried in -500i64..500) {
         let schema = json!({ "type": "object", "required": ["n"], "properties": {
             "n": { "type": "integer", "minimum": low, "maximum": low + size },
         }});
@@ -441,7 +441,7 @@ proptest! {
     }
 
     #[test]
-    fn any_schema_makes_a_grammar_that_can_be_read(schema in any_json()) {
+    fn every_schema_gives_a_valid_grammar(schema in any_json()) {
         let text = for_tools(&[tool("f", schema)], &ToolChoice::Auto).unwrap();
         prop_assert!(Gbnf::read(&text).is_ok(), "{}", text);
     }

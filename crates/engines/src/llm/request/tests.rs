@@ -64,7 +64,7 @@ fn every_field_is_read() {
 }
 
 #[test]
-fn null_counts_as_left_out_and_long_wishes_are_cut() {
+fn null_counts_as_missing_and_large_limits_are_reduced() {
     let nothing = json!({ "max_tokens": null, "stop": null, "tools": null, "tool_choice": null,
         "stream": null, "temperature": null, "seed": null, "stream_options": null, "n": null });
     assert_eq!(read(&with(nothing)), read(&with(json!({}))));

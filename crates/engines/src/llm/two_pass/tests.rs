@@ -47,7 +47,7 @@ fn answered(request: &Generation, lines: &[&'static str]) -> (String, Finish, Ve
         ControlFlow::Continue(())
     });
     let TwoPass(Script { lines, asked }) = model;
-    assert!(lines.is_empty(), "never asked for {lines:?}");
+    assert!(lines.is_empty(), "not requested: {lines:?}");
     (String::from_utf8(told).unwrap(), finish.unwrap(), asked)
 }
 
@@ -104,7 +104,7 @@ fn words_come_from_a_prompt_without_tools() {
 }
 
 #[test]
-fn a_call_is_written_by_the_rules_of_the_tool_that_was_chosen() {
+fn a_call_follows_the_grammar_of_the_chosen_tool() {
     let call = r#"{"name": "set_volume", "arguments": {"volume": 4}}"#;
     let call_as_told = r#"{"arguments":{"volume":4},"name":"set_volume"}"#;
     for chosen in [
@@ -125,7 +125,7 @@ fn a_call_is_written_by_the_rules_of_the_tool_that_was_chosen() {
 }
 
 #[test]
-fn a_tool_that_there_is_not_means_words() {
+fn an_unknown_tool_means_words() {
     for chosen in [
         r#"{"name": "talk", "arguments""#,
         r#"{"name": "sing_a_song"}"#,
@@ -148,7 +148,7 @@ fn a_tool_of_the_name_talk_is_called_like_any_other() {
 }
 
 #[test]
-fn what_nobody_said_is_left_out_where_it_may_be() {
+fn unspoken_optional_arguments_are_removed() {
     for (asked, written, told) in [
         ("Rain?", json!({ "city": "London", "date": "2023-10-01" }), json!({})),
         (
@@ -177,14 +177,14 @@ fn what_nobody_said_is_left_out_where_it_may_be() {
 }
 
 #[test]
-fn a_call_without_room_to_end_is_not_asked_for_again() {
+fn a_truncated_call_is_not_requested_again() {
     let half = "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Lo…";
     let (told, finish, _) = answered(&asking("Rain?"), &[r#"{"name": "get_weather""#, half]);
     assert_eq!((told.as_str(), finish.reason), (half, FinishReason::Length));
 }
 
 #[test]
-fn what_is_chosen_by_is_the_last_words_and_a_call_just_before() {
+fn the_choice_uses_the_last_words_and_a_preceding_call() {
     let system = say(Role::System, "Be kind.");
     let talked = [say(Role::User, "Hi"), say(Role::Assistant, "Hello")];
     let louder = [
@@ -216,7 +216,7 @@ fn an_opening_without_a_question_is_only_read() {
 }
 
 #[test]
-fn a_result_is_told_without_tools_but_with_its_call() {
+fn a_result_is_answered_without_tools_but_with_its_call() {
     let mut asked = request(&[
         say(Role::User, "Louder"),
         called("set_volume"),
@@ -243,7 +243,7 @@ fn a_result_is_told_without_tools_but_with_its_call() {
 }
 
 #[test]
-fn who_forbids_calls_gets_words_at_once() {
+fn a_request_that_forbids_calls_gets_words_at_once() {
     let asked = Generation { tool_choice: ToolChoice::None, ..asking("Four") };
     let (told, _, passes) = answered(&asked, &["Four what?"]);
     assert_eq!(told, "Four what?");
@@ -251,7 +251,7 @@ fn who_forbids_calls_gets_words_at_once() {
 }
 
 #[test]
-fn whoever_leaves_stops_any_pass() {
+fn a_client_that_leaves_stops_every_pass() {
     let call = r#"{"name": "set_volume", "arguments": {"volume": 4}}"#;
     let scripts: [&[&'static str]; 2] = [&["Hm", "Hi there"], &[call, call]];
     for lines in scripts {
@@ -271,7 +271,7 @@ fn whoever_leaves_stops_any_pass() {
 }
 
 #[test]
-fn a_failure_of_any_pass_is_told() {
+fn a_failure_of_any_pass_is_returned() {
     struct Broken(u32);
     impl Generator for Broken {
         fn generate(&mut self, _: &Generation, emit: Emit<'_>) -> Result<Finish, LlmError> {

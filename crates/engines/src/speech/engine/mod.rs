@@ -83,7 +83,8 @@ pub trait Voice: Send + Sync {
     fn name(&self) -> &str;
     /// Sample rate of the output, in samples per second.
     fn sample_rate_hz(&self) -> u32;
-    /// Speaks one clause at `speed` (1.0 is normal). Passes audio to `sink` as soon as it is made.
+    /// Speaks one clause at `speed` (1.0 is normal). Passes audio to `sink` as soon as it is
+    /// produced.
     ///
     /// # Errors
     /// The engine failed, or `stop` was cancelled.

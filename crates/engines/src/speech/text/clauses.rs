@@ -7,14 +7,14 @@ use hearken_base::language::is_han;
 const HAN_WEIGHT: usize = 4;
 /// Pieces lighter than this are joined to the next: about six characters.
 const LIGHT: usize = 24;
-/// Sentences lighter than this stay in one piece: about fourteen characters.
+/// Sentences lighter than this are not split: about fourteen characters.
 const WHOLE: usize = 56;
-/// Longest text without punctuation: about thirty characters.
+/// Maximum weight of a text without punctuation: about thirty characters.
 const HEAVY: usize = 120;
 
-/// Splits `text` behind sentence ends, at commas if a sentence is long, and, if there is neither,
-/// at a space or anywhere. Pieces keep their punctuation; joined, they are the text, except for
-/// spaces at the cuts. Pieces with nothing to say are left out.
+/// Splits `text` after sentence ends, at commas if a sentence is long, and, if there is neither, at
+/// a space or anywhere. Pieces retain their punctuation; joined, they are the text, except for
+/// spaces at the splits. Pieces without spoken content are omitted.
 pub fn split(text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     for sentence in cut(text, is_end) {
@@ -50,8 +50,7 @@ fn is_pause(c: char) -> bool {
     matches!(c, '，' | ',' | '、' | '：' | ':' | '—')
 }
 
-/// Splits behind each mark. ASCII marks count only before a space or the end (not in `3.5`,
-/// `e.g.`).
+/// Splits after each mark. ASCII marks count only before a space or the end (not in `3.5`, `e.g.`).
 fn cut(text: &str, mark: fn(char) -> bool) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut current = String::new();
@@ -78,7 +77,7 @@ fn is_abbreviation(text: &str) -> bool {
     word.len() == 1 && word != "I" || ["Mr", "Mrs", "Ms", "Dr", "St", "No", "vs"].contains(&word)
 }
 
-/// Joins light pieces to the one behind them, and a light last piece to the one before.
+/// Joins light pieces to the next one, and a light last piece to the previous one.
 fn joined(parts: Vec<String>) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for part in parts {
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_where_people_breathe() {
+    fn texts_are_split_at_natural_pauses() {
         for (text, pieces) in [
             ("你好。今天天气很好！", "你好。|今天天气很好！"),
             ("Hello there. How are you?", "Hello there.|How are you?"),

@@ -1,13 +1,16 @@
-//! The text of our own recogniser: its words, in simplified characters. Not for what nobody said: that is `spoken_words` in base.
+//! The text of our own recogniser: its words, in simplified characters. Hallucinated text is
+//! removed by `spoken_words` in base.
 
 use hearken_base::spoken_words::spoken_words;
 
-/// Cleans up a transcript: simplified characters, and only what a person said. Empty if it is no speech at all.
+/// Cleans up a transcript: simplified characters, and only spoken words. Empty if it is not speech
+/// at all.
 pub fn tidy(text: &str) -> String {
     spoken_words(&usual_particle(&hanconv::tw2s(text.trim())))
 }
 
-/// Writes 么 where a model wrote 幺 behind a word that the particle belongs to: Whisper has learnt 什幺 from old conversions.
+/// Writes 么 for a 幺 that follows a word with that particle: Whisper has learnt 什幺 from old
+/// conversions.
 fn usual_particle(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = None;
@@ -43,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_is_tidied(text in any::<String>()) {
+        fn no_text_causes_a_panic(text in any::<String>()) {
             tidy(&text);
         }
     }

@@ -1,9 +1,9 @@
-//! Normalisation of Chinese text: numbers, dates, times, percentages and units become the words
-//! that people say, because the Chinese voice knows characters only.
+//! Normalisation of Chinese text: numbers, dates, times, percentages and units become spoken words,
+//! because the Chinese voice supports only characters.
 
 use super::numerals::{decimal, quantity, spelled, telephone};
 
-/// Unit signs behind a number, with their words; longer signs before shorter ones.
+/// Unit signs after a number, with their words; longer signs before shorter ones.
 pub(super) const UNITS: [(&str, &str); 22] = [
     ("km/h", "公里每小时"),
     ("m/s", "米每秒"),
@@ -29,11 +29,11 @@ pub(super) const UNITS: [(&str, &str); 22] = [
     ("°", "度"),
 ];
 
-/// Measure words that take 两 instead of 二.
+/// Measure words that require 两 instead of 二.
 const MEASURES: &str = "个位只点天年岁次条张本杯块件家种间辆支首句口双对台小分周勺瓶碗盘袋盒包串束把片颗粒根匹群棵朵座栋盆锅壶罐桶箱捆卷册部架艘枚封滴套副批倍斤吨米升公千万亿";
 /// Signs between the two ends of a range.
 const RANGES: [char; 5] = ['-', '~', '～', '–', '—'];
-/// What may stand between a number and such a sign.
+/// Units that may appear between a number and such a sign.
 const RANGED: &str = "元块角分年月日号时点秒度岁个人米斤升天周次位页章节楼层℃%％°CF";
 /// Words before a number that is dialled.
 const DIALLED: [&str; 12] = [
@@ -50,7 +50,7 @@ const DIALLED: [&str; 12] = [
     "号码",
     "号码是",
 ];
-/// Words before a ratio, and behind a score.
+/// Words before a ratio, and after a score.
 const RATIOS: [&str; 8] = ["比例", "比例是", "比例为", "比", "比分", "比分是", "比分为", "比值"];
 /// Words before a hyphen that belongs to a name.
 const NAMED: &str = "歼轰运直武强教弹风舟征星机船舰";
@@ -138,7 +138,7 @@ impl Scan<'_> {
         let mut words = decimal(&figure.whole, figure.fraction.as_deref());
         let mut len = 1 + figure.len;
         if self.peek(len).is_some_and(|sign| RANGES.contains(&sign)) {
-            // The sign of the currency may stand at both ends.
+            // The currency sign may appear at both ends.
             let sign = usize::from(self.peek(len + 1) == self.peek(0));
             if let Some(to) = self.figure(len + 1 + sign) {
                 words.push('到');
@@ -222,7 +222,8 @@ impl Scan<'_> {
         })
     }
 
-    /// Reads a ratio or a score, `1:10`, `3:0`: what is no time, or is told to be none.
+    /// Reads a ratio or a score, `1:10`, `3:0`: digits that are not a time, or that follow a word
+    /// for a ratio.
     fn ratio(&self) -> Option<(String, usize)> {
         let mut parts = vec![self.digits(0)];
         let mut len = parts[0].len();
@@ -278,7 +279,7 @@ impl Scan<'_> {
         (sign && digits.len() == 2 && digits.parse().is_ok_and(|n: u32| n < 60)).then_some(digits)
     }
 
-    /// Reads figures joined by hyphens that are no range: telephone numbers, ISBNs and other
+    /// Reads figures joined by hyphens that are not a range: telephone numbers, ISBNs and other
     /// numbers that are spelled, scores, and differences.
     fn hyphenated(&self) -> Option<(String, usize)> {
         let mut groups = vec![self.digits(0)];
@@ -377,7 +378,7 @@ impl Scan<'_> {
     }
 }
 
-/// Reads minutes or seconds. Those below ten are said with a zero.
+/// Reads minutes or seconds. Those below ten are spoken with a zero.
 fn sixtieth(digits: &str) -> String {
     match digits.strip_prefix('0') {
         Some("0") | None => quantity(digits),
@@ -466,7 +467,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_range_is_read_as_its_ends_are(
+        fn the_ends_of_a_range_are_read_like_single_numbers(
             from in 1..2_000_u32, to in 1..2_000_u32, sign in prop::sample::select(RANGES.to_vec()),
             unit in prop::sample::select(vec!["%", "℃", "kg", "元", "点", "个", "°C", "km"]),
         ) {
@@ -484,7 +485,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_is_read(text in any::<String>()) {
+        fn no_text_causes_a_panic(text in any::<String>()) {
             normalise(&text);
         }
     }

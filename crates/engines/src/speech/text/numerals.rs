@@ -3,7 +3,7 @@
 const DIGITS: [char; 10] = ['零', '一', '二', '三', '四', '五', '六', '七', '八', '九'];
 const GROUPS: [&str; 4] = ["", "万", "亿", "万亿"];
 
-/// Spells a number digit by digit: a year, a code. Other characters are left out.
+/// Spells a number digit by digit: a year, a code. Other characters are omitted.
 pub(super) fn spelled(digits: &str) -> String {
     digits.chars().filter_map(|c| c.to_digit(10)).map(|d| DIGITS[d as usize]).collect()
 }
@@ -39,7 +39,7 @@ pub(super) fn quantity(digits: &str) -> String {
         words.push_str(&thousands(group));
         words.push_str(name);
     }
-    // 一十二 is said 十二.
+    // 一十二 is spoken as 十二.
     match words.strip_prefix("一十") {
         Some(rest) => format!("十{rest}"),
         None => words,
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_said_as_people_say_them() {
+    fn quantities_are_read_in_spoken_form() {
         for (digits, words) in [
             ("0", "零"),
             ("7", "七"),

@@ -1,4 +1,4 @@
-//! Splits mixed sentences by the language, and so by the voice, of each part.
+//! Splits mixed sentences by the language, and therefore by the voice, of each part.
 
 use hearken_base::language::is_han;
 
@@ -21,9 +21,9 @@ pub struct Run {
 }
 
 /// Splits `text` into runs of one language each. Digits, signs and punctuation belong to the words
-/// before them; at the start, to what follows. Units directly behind a number (`20km`, `36.5°C`)
-/// stay with the number if the text is Chinese. Text without letters is Chinese only if it has
-/// Chinese punctuation. Without anything to say, there are no runs.
+/// before them; at the start, to the words after them. Units directly after a number (`20km`,
+/// `36.5°C`) belong to the number if the text is Chinese. Text without letters is Chinese only if
+/// it has Chinese punctuation. Text without spoken content has no runs.
 pub fn split(text: &str) -> Vec<Run> {
     let chars: Vec<char> = text.chars().map(narrow).collect();
     let chinese = chars.iter().any(|c| is_han(*c) || matches!(c, '。' | '，' | '、' | '？' | '！'));
@@ -89,7 +89,7 @@ fn narrow(c: char) -> char {
     }
 }
 
-/// Returns the length of a unit sign at `at` that is directly behind a digit and not followed by a
+/// Returns the length of a unit sign at `at` that is directly after a digit and not followed by a
 /// letter; otherwise 0.
 fn unit_at(chars: &[char], at: usize) -> usize {
     if at == 0 || !chars[at - 1].is_ascii_digit() {
@@ -139,7 +139,7 @@ mod tests {
             ("……", ""),
             ("", ""),
             ("\u{0}hi", "en[hi]"),
-            // No character stands there.
+            // This code point has no character.
             ("0\u{2fb62}d", "en[0\u{2fb62}d]"),
         ] {
             assert_eq!(show(text), runs, "{text}");
@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_splits(text in any::<String>()) {
+        fn no_text_causes_a_panic(text in any::<String>()) {
             for run in split(&text) {
                 prop_assert!(!run.text.contains('\0'));
             }

@@ -17,7 +17,7 @@ fn read(deltas: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn calls_are_joined_from_whatever_pieces_a_base_sends() {
+fn calls_are_joined_from_the_pieces_of_every_kind_of_server() {
     let fragment = |index: Value, id: Value, name: Value, arguments: Value| json!({ "index": index, "id": id, "function": { "name": name, "arguments": arguments } });
     let null = || Value::Null;
     // OpenAI: two calls by index, interleaved.
@@ -47,7 +47,7 @@ fn calls_are_joined_from_whatever_pieces_a_base_sends() {
 }
 
 #[test]
-fn what_an_answer_cost_is_read_wherever_it_stands() {
+fn usage_is_read_from_every_place() {
     let read = |chunks: &[Value]| {
         let mut pieces = AnswerAssembler::default();
         chunks.iter().for_each(|chunk| pieces.chunk(chunk));
@@ -63,7 +63,7 @@ fn what_an_answer_cost_is_read_wherever_it_stands() {
 }
 
 #[test]
-fn badly_written_arguments_are_not_sent_back() {
+fn malformed_arguments_are_not_sent_back() {
     let call = |arguments: &str| {
         let arguments = arguments.to_owned();
         ToolRequest { id: "a".into(), name: "f".into(), arguments }
@@ -95,13 +95,13 @@ fn chunk(delta: Value) -> String {
 }
 
 #[test]
-fn parallel_calls_of_one_index_are_told_apart() {
+fn parallel_calls_with_one_index_are_separated() {
     let call = |id: Value, name: Value, arguments: &str| {
         let function = json!({ "name": name, "arguments": arguments });
         chunk(json!({ "tool_calls": [{ "index": 0, "id": id, "function": function }] }))
     };
     let no = || Value::Null;
-    // Whole calls, each with an id of its own.
+    // Whole calls, each with its own id.
     let events = [call("a".into(), "f".into(), "{}"), call("b".into(), "f".into(), "{\"x\":1}")];
     assert_eq!(told(&events).0, "«a f {}»«b f {\"x\":1}»");
     // In fragments. Only the first one has the id.
@@ -122,7 +122,7 @@ fn parallel_calls_of_one_index_are_told_apart() {
         call("c".into(), "g".into(), ""),
     ];
     assert_eq!(told(&events).0, "«a f {\"x\":1}»«b f {\"x\":2}»«c g »");
-    // Begun before the one ahead is complete, with the id in every fragment.
+    // Started before the previous one is complete, with the id in every fragment.
     let events = [
         call("a".into(), "f".into(), "{\"x\":"),
         call("b".into(), "g".into(), "{\"y\":"),
@@ -130,10 +130,10 @@ fn parallel_calls_of_one_index_are_told_apart() {
         call("b".into(), no(), "2}"),
     ];
     assert_eq!(told(&events).0, "«a f {\"x\":1}»«b g {\"y\":2}»");
-    // Without any ids: a name behind a whole call begins the next.
+    // Without any ids: a name after a whole call starts the next.
     let events = [call(no(), "f".into(), "{\"x\":1}"), call(no(), "f".into(), "{\"x\":2}")];
     assert_eq!(told(&events).0, "« f {\"x\":1}»« f {\"x\":2}»");
-    // An older form, and one call alone in place of a list.
+    // An older form, and a single call in place of a list.
     let old = json!({ "name": "f", "arguments": "{}" });
     assert_eq!(told(&[chunk(json!({ "function_call": old }))]).0, "« f {}»");
     let alone = json!({ "id": "a", "function": { "name": "f", "arguments": {} } });
@@ -141,7 +141,7 @@ fn parallel_calls_of_one_index_are_told_apart() {
 }
 
 #[test]
-fn an_answer_without_a_reason_for_its_end_is_whole_at_the_streams_end() {
+fn an_answer_without_a_finish_reason_is_complete_at_the_end_of_the_stream() {
     let hi = chunk(json!({ "content": "Hi." }));
     assert_eq!(told(std::slice::from_ref(&hi)), ("Hi.".into(), Progress::Going));
     assert_eq!(told(&[hi.clone(), "[DONE]".into()]), ("Hi.".into(), Progress::Over));
@@ -152,7 +152,7 @@ fn an_answer_without_a_reason_for_its_end_is_whole_at_the_streams_end() {
 }
 
 #[test]
-fn what_is_no_piece_of_an_answer_costs_nothing() {
+fn events_that_are_not_chunks_are_ignored() {
     let event = |text: &str| chunk(json!({ "content": text }));
     for between in [
         "connected",
@@ -177,7 +177,7 @@ fn what_is_no_piece_of_an_answer_costs_nothing() {
     for end in ["[DONE]", "[done]", "[Done] ", "\"[DONE]\"", "\"[DONE]", "'[done]'", "[DONE]\0"] {
         assert_eq!(told(&[event("Hi."), end.into()]), ("Hi.".into(), Progress::Over), "{end}");
     }
-    // Nothing but such words is no answer.
+    // An answer of such events alone is an error.
     let mut pieces = AnswerAssembler::default();
     pieces.read("no JSON").unwrap();
     assert_eq!(pieces.unreadable().unwrap().kind, ProviderErrorKind::Protocol);
@@ -186,7 +186,7 @@ fn what_is_no_piece_of_an_answer_costs_nothing() {
 }
 
 #[test]
-fn characters_and_numbers_that_are_no_json_cost_no_answer() {
+fn invalid_characters_and_numbers_do_not_lose_the_answer() {
     let event = |text: &str| format!("{{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}");
     let halves = [event("Hi \\ud83d"), event("\\ude00."), event("\\ud83d")];
     assert_eq!(told(&halves).0, "Hi 😀.");
@@ -195,7 +195,7 @@ fn characters_and_numbers_that_are_no_json_cost_no_answer() {
 }
 
 #[test]
-fn an_empty_error_beside_content_is_none() {
+fn an_empty_error_beside_content_is_ignored() {
     for error in [json!(""), json!(false), json!({}), json!([]), json!(0), Value::Null] {
         let event = |choices: Value| json!({ "error": error, "choices": choices }).to_string();
         let content = event(json!([{ "delta": { "content": "Hi." } }]));
@@ -206,7 +206,7 @@ fn an_empty_error_beside_content_is_none() {
 }
 
 #[test]
-fn a_message_is_read_in_pieces_and_once() {
+fn a_message_is_read_in_pieces_and_only_once() {
     let message =
         |text: &str| json!({ "choices": [{ "message": { "content": text } }] }).to_string();
     let bare = |text: &str| {
@@ -227,7 +227,7 @@ fn a_message_is_read_in_pieces_and_once() {
 }
 
 #[test]
-fn a_sent_description_is_one_that_every_vendor_takes() {
+fn a_sent_description_is_accepted_by_every_vendor() {
     let description = "字".repeat(1_500);
     let offered = OfferedTool { name: "f".into(), description, parameters: json!({}) };
     let sent = json!(tool(&offered))["function"]["description"].as_str().unwrap().to_owned();
@@ -235,7 +235,7 @@ fn a_sent_description_is_one_that_every_vendor_takes() {
 }
 
 #[test]
-fn what_is_thought_apart_is_no_text() {
+fn separate_thinking_is_not_text() {
     for delta in [
         json!({ "reasoning_content": "secret" }),
         json!({ "reasoning": "secret", "content": null }),
@@ -312,7 +312,7 @@ fn silent(form: usize) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn no_odd_chunk_costs_text(chunks in proptest::collection::vec(
+    fn no_odd_chunk_loses_text(chunks in proptest::collection::vec(
         (0_usize..11, "[a-z你 .]{1,6}", proptest::option::of(0_usize..10)), 0..20)) {
         let mut events = Vec::new();
         let mut expected = String::new();

@@ -1,11 +1,12 @@
-//! Tools that some servers or models refuse: what a refusal says about them, and those that are left out from then on. Not
-//! for other fields of a request.
+//! Tools that some servers or models refuse: what a refusal says about them, and which are omitted
+//! from later requests. Not for other fields of a request.
 //!
-//! - A refusal is about one tool if it has the tool's place in the request, such as `tools[3]` or `tools.3`, or the name of
-//!   exactly one. A name that may be an ordinary word counts only in quotes, beside the word tool or function.
+//! - A refusal is about one tool if it has the tool's place in the request, such as `tools[3]` or
+//!   `tools.3`, or the name of exactly one tool. A name that may be an ordinary word counts only in
+//!   quotes, beside the word tool or function.
 //! - A refusal is about all tools if a sentence says that they are not supported.
-//! - A refusal that tells of a quota, a key or the context's length is about nothing here, except for a place.
-//! - A tool is known by its whole definition: with another one it is offered again.
+//! - A refusal about a quota, a key or the context's length is ignored here, unless it has a place.
+//! - A tool is identified by its whole definition: with a changed one it is offered again.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,19 +20,20 @@ use tokio::time::Instant;
 /// Time for which a refusal is remembered.
 const KNOWN_FOR: Duration = Duration::from_hours(1);
 
-/// Most repeats of one request without a tool that was refused.
+/// Maximum number of repeats of one request without a refused tool.
 const MOST_REPEATS: u8 = 3;
 
-/// Most tools of one model that are remembered.
+/// Maximum number of remembered tools per model.
 const MOST_TOOLS: usize = 256;
 
-/// Names of the list of tools in paths. In the second form Gemini counts the functions within its only tool.
+/// Names of the list of tools in paths. In the second form, Gemini counts the functions within its
+/// only tool.
 const LISTS: [&str; 3] = ["function_declarations", "functionDeclarations", "tools"];
 
-/// Signs between the name of a list and an index.
+/// Separators between the name of a list and an index.
 const BEFORE_INDEX: [&str; 9] = ["[", ".", "/", " -> ", "->", "', ", "\", ", "',", "\","];
 
-/// Most words between the tools and what is said about them.
+/// Maximum number of words between the tools and the statement about them.
 const NEAR: usize = 6;
 
 /// Words of refusals that are about something else.
@@ -57,7 +59,7 @@ const OTHER_WORDS: [&str; 17] = [
 
 /// Pairs of words of refusals that are about something else.
 const OTHER_PAIRS: [(&str, &str); 10] = [
-    // What the model wrote was wrong this time, not what it was offered.
+    // The model's output was invalid this time, not the offered tools.
     ("call", "validation"),
     ("call", "failed"),
     ("api", "key"),
@@ -70,7 +72,7 @@ const OTHER_PAIRS: [(&str, &str); 10] = [
     ("try", "again"),
 ];
 
-/// What a refusal says about the tools of a request.
+/// Statement of a refusal about the tools of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Complaint {
     /// It has the place of this tool.
@@ -117,36 +119,36 @@ pub(super) struct RefusedTools(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// When it was learnt that the model supports no tools.
+    /// Time at which the model turned out to support no tools.
     all: Option<Instant>,
-    /// Definitions of refused tools, each as a hash, with the time at which that was learnt.
+    /// Hashes of the definitions of refused tools, each with the time of its refusal.
     definitions: BTreeMap<u64, Instant>,
 }
 
 impl Known {
-    /// Forgets what was learnt long ago: the model, its server or a refusal that was misread may be another.
+    /// Forgets old refusals: the model or its server may have changed, or a refusal was misread.
     fn forget_old(&mut self) {
         self.all = self.all.filter(|since| since.elapsed() < KNOWN_FOR);
         self.definitions.retain(|_, since| since.elapsed() < KNOWN_FOR);
     }
 }
 
-/// What was left out of a request.
+/// Part omitted from a request.
 enum LeftOut {
     Tool { name: String, definition: u64 },
     All,
 }
 
-/// Tools that one request was repeated without.
+/// Tools that were omitted from the repeats of one request.
 #[derive(Default)]
 pub(super) struct Trial {
     repeats: u8,
-    /// What was left out last, and why. It is learnt if that was right.
+    /// The last omission and its reason. It is learnt if it turns out to be right.
     last: Option<(LeftOut, String)>,
 }
 
 impl RefusedTools {
-    /// Leaves out of a request what is known to be refused.
+    /// Removes from a request all tools that are known to be refused.
     pub(super) fn leave_out(&self, order: &mut Value) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.forget_old();
@@ -186,7 +188,8 @@ impl RefusedTools {
 }
 
 impl Trial {
-    /// Leaves out what a refusal is about. Returns false if the request was repeated often enough.
+    /// Removes the tools that a refusal is about. Returns false if the request was repeated often
+    /// enough.
     pub(super) fn leave_out(
         &mut self,
         known: &RefusedTools,
@@ -194,7 +197,7 @@ impl Trial {
         complaint: Complaint,
         refusal: &Refusal,
     ) -> bool {
-        // Another complaint follows: what was left out for the last one was its cause.
+        // Another complaint follows, so the last omission removed the cause of the previous one.
         self.answered(known);
         if self.repeats >= MOST_REPEATS {
             return false;
@@ -278,9 +281,9 @@ fn add_texts(value: &Value, texts: &mut String) {
             }
         }
         Value::Object(fields) => {
-            // A field named so repeats what was sent.
+            // A field of this name repeats the request.
             for (name, field) in fields.iter().filter(|(name, _)| *name != "input") {
-                // What the model wrote is told by its name alone.
+                // Output of the model is represented by its field name alone.
                 if name == "failed_generation" {
                     texts.push_str(name);
                 } else {
@@ -293,7 +296,7 @@ fn add_texts(value: &Value, texts: &mut String) {
     }
 }
 
-/// Returns the place of a tool that a text has, out of so many.
+/// Returns the place of a tool that a text contains, given the number of tools.
 fn place(text: &str, tools: usize) -> Option<usize> {
     let of_list = |list: &&str| {
         let mut places = text
@@ -313,7 +316,7 @@ fn index(behind: &str) -> Option<usize> {
     digits.parse().ok().filter(|_| ends)
 }
 
-/// Returns the place of the tool whose name a text has; none if it has several.
+/// Returns the place of the tool whose name a text contains; none if it contains several.
 fn named(text: &str, tools: &[Value]) -> Option<usize> {
     let names = tools.iter().enumerate().map(|(place, tool)| (name_of(tool), place));
     let names: BTreeMap<&str, usize> = names.collect();
@@ -336,14 +339,14 @@ fn named(text: &str, tools: &[Value]) -> Option<usize> {
     found
 }
 
-/// Returns true if a name is no ordinary word.
+/// Returns true if a name is not an ordinary word.
 fn is_identifier(name: &str) -> bool {
     let mut pairs = name.chars().zip(name.chars().skip(1));
     name.contains(|c: char| c == '_' || c == '-' || c.is_ascii_digit())
         || pairs.any(|(one, next)| one.is_lowercase() && next.is_uppercase())
 }
 
-/// Returns true if a word between these texts is in quotes, and is said to be a tool.
+/// Returns true if a word between these texts is in quotes, and is called a tool.
 fn is_quoted_tool(before: &str, behind: &str) -> bool {
     let quotes = ['"', '\'', '`', '“', '”', '‘', '’', '«', '»', '「', '」'];
     let (Some(before), Some(behind)) = (before.strip_suffix(quotes), behind.strip_prefix(quotes))
@@ -367,7 +370,7 @@ fn words(text: &str) -> Vec<&str> {
     text.split(is_end).filter(|word| !word.is_empty()).collect()
 }
 
-/// Returns true if a text in lower case is about something else than the request's fields.
+/// Returns true if a text in lower case is about something other than the request's fields.
 fn is_about_another(text: &str) -> bool {
     let words = words(text);
     let mut pairs = words.iter().zip(words.iter().skip(1));
@@ -385,7 +388,7 @@ fn says_unsupported(text: &str) -> bool {
             let names = ["工具", "函数调用"];
             return names.iter().any(|name| sentence.contains(name)) || tools.next().is_some();
         }
-        // An option of the server's command line.
+        // A command-line option of the server.
         let is_option = sentence.contains("requires --") || sentence.contains("require --");
         tools.any(|place| {
             let end = words.len().min(place + NEAR + 1);
@@ -394,7 +397,8 @@ fn says_unsupported(text: &str) -> bool {
     })
 }
 
-/// Returns true if a word means tools as such, and not one of them, nor a property of them.
+/// Returns true if a word means tools in general, and neither a single tool nor a property of
+/// tools.
 fn means_tools(words: &[&str], place: usize) -> bool {
     let at = |place: usize| words.get(place).copied().unwrap_or_default();
     let uses = ["use", "usage", "using", "calling", "call", "calls", "choice", "support"];
@@ -406,7 +410,8 @@ fn means_tools(words: &[&str], place: usize) -> bool {
     }
 }
 
-/// Returns true if these words around the tools say that a server does not know them. One that has too many of them does.
+/// Returns true if these words around the tools say that a server does not support them. Too many
+/// tools are a different complaint.
 fn are_refused(words: &[&str]) -> bool {
     let any = |known: &[&str]| words.iter().any(|word| known.contains(word));
     if any(&["more", "most", "many", "maximum", "limit", "exceeds"]) {

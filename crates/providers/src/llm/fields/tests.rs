@@ -73,7 +73,7 @@ async fn each_refused_field_is_found_once() {
 }
 
 #[tokio::test]
-async fn a_base_that_names_nothing_is_searched() {
+async fn a_refusal_without_a_field_name_starts_a_search() {
     for (refuses, asked) in [
         (&["stream_options"][..], 2),
         (&["max_tokens"], 3),
@@ -89,14 +89,15 @@ async fn a_base_that_names_nothing_is_searched() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
+async fn a_request_that_is_always_refused_changes_nothing() {
     let base = Base::new(&["messages"], not_at_all);
     let known = openai();
     for asked in [5, 5, 5, 1, 1] {
         assert_eq!(base.ask(&known, order()).await, (None, asked));
     }
     assert_eq!(known.without_refused(order()), order());
-    // A reason that names none of our fields, or fields that were accepted before, need no search.
+    // No search follows if the reason names none of our fields, or if the fields were accepted
+    // before.
     let base = Base::new(&["messages"], by_param);
     let known = openai();
     assert_eq!(base.ask(&known, order()).await, (None, 1));
@@ -105,17 +106,17 @@ async fn what_is_wrong_in_itself_is_told_and_changes_nothing() {
     assert_eq!(right.ask(&known, order()).await, (Some(order()), 1));
     let base = Base::new(&["messages"], not_at_all);
     assert_eq!(base.ask(&known, order()).await, (None, 1));
-    // The user's words may contain a field's name: one more attempt, and nothing is remembered.
+    // The user's words may contain a field's name: another attempt, and nothing is remembered.
     let base = Base::new(&["messages"], |_| by_words("temperature"));
     assert_eq!(base.ask(&known, order()).await, (None, 2));
     assert_eq!(known.without_refused(order()), order());
-    // A server that names a field which it accepted before is believed.
+    // If a server refuses by name a field that it accepted before, that counts.
     let newer = Base::new(&["temperature"], by_param);
     assert_eq!(newer.ask(&known, order()).await.1, 2);
 }
 
-/// Sends a request to a model that refuses it while `wrong` returns a status and a text. Returns the tools of the accepted
-/// request, by name, and the number of attempts.
+/// Sends a request to a model that refuses it while `wrong` returns a status and a text. Returns
+/// the tools of the accepted request, by name, and the number of attempts.
 async fn offer(
     known: &ModelFindings,
     order: &Value,
@@ -146,7 +147,7 @@ fn offering(names: &[&str]) -> Value {
     json!({ "messages": [], "max_tokens": 7, "tools": tools, "tool_choice": "auto" })
 }
 
-/// Returns the refusal of the first tool whose name begins with `bad_`.
+/// Returns the refusal of the first tool whose name starts with `bad_`.
 fn bad_ones(order: &Value) -> Option<(u16, String)> {
     let tools = order.get("tools")?.as_array()?;
     let bad =
@@ -157,7 +158,7 @@ fn bad_ones(order: &Value) -> Option<(u16, String)> {
 }
 
 #[tokio::test]
-async fn a_refused_tool_is_left_out_until_its_definition_changes() {
+async fn a_refused_tool_is_omitted_until_its_definition_changes() {
     let known = openai();
     let mut order = offering(&["a", "bad_b", "c"]);
     let rest = Some(vec!["a".to_owned(), "c".to_owned()]);
@@ -169,7 +170,7 @@ async fn a_refused_tool_is_left_out_until_its_definition_changes() {
     assert_eq!(offer(&known, &order, bad_ones).await, (rest, 2));
     // Without its only tool, a request has no list of them.
     assert_eq!(offer(&openai(), &offering(&["bad_b"]), bad_ones).await, (Some(vec![]), 2));
-    // The fields are learnt all the same.
+    // The fields are learnt nevertheless.
     let both = |order: &Value| {
         let field = order.get("max_tokens").map(|_| (400, "'max_tokens' is not known".to_owned()));
         bad_ones(order).or(field)
@@ -182,7 +183,7 @@ async fn a_refused_tool_is_left_out_until_its_definition_changes() {
 }
 
 #[tokio::test]
-async fn many_refused_tools_are_left_out_a_few_in_a_turn() {
+async fn many_refused_tools_are_omitted_a_few_per_request() {
     let known = openai();
     let order = offering(&["bad_a", "bad_b", "bad_c", "bad_d", "bad_e", "f"]);
     assert_eq!(offer(&known, &order, bad_ones).await, (None, 4));
@@ -191,7 +192,7 @@ async fn many_refused_tools_are_left_out_a_few_in_a_turn() {
 }
 
 #[tokio::test]
-async fn a_model_without_tools_is_asked_without_them_from_then_on() {
+async fn a_model_without_tools_gets_none_in_later_requests() {
     for (status, text) in [
         (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
         (404, "No endpoints found that support tool use."),
@@ -209,7 +210,7 @@ async fn a_model_without_tools_is_asked_without_them_from_then_on() {
 }
 
 #[tokio::test]
-async fn what_a_repeat_does_not_mend_is_not_remembered() {
+async fn an_omission_that_does_not_help_is_not_remembered() {
     let known = openai();
     for text in ["Bad words: 'call set_light'.", "This model does not support tools."] {
         let told = offer(&known, &offering(&["set_light"]), |_| Some((400, text.to_owned()))).await;

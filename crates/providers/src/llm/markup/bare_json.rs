@@ -1,4 +1,4 @@
-//! Tool calls without marks: at the beginning of an answer, or as plain JSON behind a few words at
+//! Tool calls without marks: at the beginning of an answer, or as plain JSON after a few words at
 //! its end. Not for calls between marks.
 
 use hearken_ports::OfferedTool;
@@ -9,7 +9,7 @@ use super::marks::{Found, Mark, mark};
 use super::objects::{self, Reading};
 use super::written_calls::{MAX_CALLS, as_written};
 
-/// Longest text that is held back, in bytes: a longer answer is none.
+/// Maximum size of text that is held back, in bytes: longer text is not a call.
 const MOST_KEPT: usize = 8 << 10;
 /// First keys of an object that may be a call.
 const FIRST_KEYS: [&str; 23] = [
@@ -37,7 +37,7 @@ const FIRST_KEYS: [&str; 23] = [
     "tool_name",
     "type",
 ];
-/// Word of Phi and FireFunction before a list of calls.
+/// Word before a list of calls, by Phi and FireFunction.
 const LIST: &str = "functools";
 const FENCE: &str = "```";
 const JSON: &str = "json";
@@ -49,22 +49,23 @@ pub(super) enum Place {
     Start,
     /// After calls, before any words.
     AfterCalls,
-    /// At the beginning of a line, behind words.
+    /// At the beginning of a line, after words.
     AfterWords,
 }
 
-/// What an answer begins with.
+/// Content at the beginning of an answer.
 pub(super) enum Beginning {
-    /// It is not known yet.
+    /// Not decided yet.
     Unknown,
     /// Text.
     Text,
-    /// Calls, each with its tool and arguments, in so many bytes. There may be none: what was meant
-    /// as a call, but cannot be made, is no text either.
+    /// Calls, each with its tool and arguments, and their length in bytes. The list may be empty:
+    /// an intended call that cannot be made is not text either.
     Calls(Vec<(String, String)>, usize),
 }
 
-/// Reads an answer from this place on, of which this text is known; all of it at its `end`.
+/// Classifies the answer from this place on. `text` is the part received so far; with `end`, it is
+/// all.
 pub(super) fn beginning(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning {
     let is_long = text.len() >= MOST_KEPT;
     let text = &text[..text.floor_char_boundary(MOST_KEPT)];
@@ -73,7 +74,7 @@ pub(super) fn beginning(text: &str, tools: &[OfferedTool], place: Place, end: bo
     if is_unknown && (end || is_long) { Beginning::Text } else { begins }
 }
 
-/// Reports whether the answer is over, except for special tokens. `None` if it is not known.
+/// Reports whether the answer is over, except for special tokens; none if undecided.
 pub(super) fn is_over(behind: &str, end: bool) -> Option<bool> {
     let behind = behind.trim_start();
     if behind.is_empty() {
@@ -110,7 +111,7 @@ fn read(whole: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginnin
     }
 }
 
-/// Reads calls as JSON, with the length of the text that is left after them.
+/// Reads calls as JSON, with the length of the text after them.
 fn json(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning {
     let Some((fenced, json)) = opened(text) else {
         return if may_open(text) { Beginning::Unknown } else { Beginning::Text };
@@ -124,7 +125,7 @@ fn json(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning
     let mut calls = Vec::new();
     let mut sure = true;
     let mut behind = json;
-    // A fence may contain several.
+    // A fence may contain several values.
     while behind.len() == json.len() || (fenced && behind.trim_start().starts_with(['{', '['])) {
         let value = match values.next() {
             Some(Ok(value)) => value,
@@ -154,7 +155,7 @@ fn json(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning
         None if fenced && !end && FENCE.starts_with(closing) => return Beginning::Unknown,
         None => behind,
     };
-    // Words after it may speak of it.
+    // Text after it may be about it.
     if !sure || place == Place::AfterWords {
         match is_over(left, end) {
             None => return Beginning::Unknown,
@@ -166,7 +167,7 @@ fn json(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning
     Beginning::Calls(as_written(calls), left.len())
 }
 
-/// Returns the text from the opening bracket on, and whether a fence stands before it.
+/// Returns the text from the opening bracket on, and whether a fence precedes it.
 fn opened(text: &str) -> Option<(bool, &str)> {
     if let Some(list) = text.strip_prefix(LIST) {
         return list.starts_with('[').then_some((false, list));
@@ -181,7 +182,7 @@ fn opened(text: &str) -> Option<(bool, &str)> {
     json.starts_with(['{', '[']).then_some((json.len() < text.len(), json))
 }
 
-/// Reports whether a text may still become a fence with JSON behind it, or a list.
+/// Reports whether a text may still become a fence with JSON in it, or a list.
 fn may_open(text: &str) -> bool {
     if LIST.starts_with(text) {
         return true;
@@ -191,8 +192,8 @@ fn may_open(text: &str) -> bool {
     JSON.starts_with(rest) || language.trim().is_empty()
 }
 
-/// Returns the first key of an object, also in an array; empty if there is something else. `None` if
-/// it is not there yet.
+/// Returns the first key of an object, also in an array; empty if there is something else. None if
+/// it has not arrived yet.
 fn first_key(json: &str) -> Option<&str> {
     let inner = json.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
     if inner.is_empty() {

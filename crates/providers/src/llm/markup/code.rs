@@ -1,7 +1,7 @@
 //! Detection of code in an answer's text: between backticks on one line, and between fences. Not
 //! for the display of code.
 
-/// Longest look-ahead for the backticks that close a span, and for a fence's language, in bytes.
+/// Maximum look-ahead for the backticks that close a span, and for a fence's language, in bytes.
 const AHEAD: usize = 256;
 
 /// Languages of fenced blocks that contain tool calls.
@@ -11,7 +11,7 @@ const CALLING: [&str; 4] = ["tool_code", "tool_call", "tool_calls", "function_ca
 #[derive(Debug)]
 pub(super) struct Code {
     state: CodeState,
-    /// True while the line has only blanks so far.
+    /// True while the line consists of blanks so far.
     line_begins: bool,
 }
 

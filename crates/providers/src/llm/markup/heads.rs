@@ -1,6 +1,6 @@
-//! Tool calls without marks that begin with a tool's name: `[f(x=1)]` (Llama), `f` with an object on
-//! the next line (GLM-4), `>>>f` (Functionary), and headers of gpt-oss without their tokens. Not for
-//! objects that contain the name.
+//! Tool calls without marks that start with a tool's name: `[f(x=1)]` (Llama), `f` with an object
+//! on the next line (GLM-4), `>>>f` (Functionary), and headers of gpt-oss without their tokens. Not
+//! for objects that contain the name.
 
 use hearken_ports::OfferedTool;
 use serde_json::{Map, Value};
@@ -9,28 +9,28 @@ use super::bare_json::{Beginning, is_over};
 use super::objects::{is_declared, is_schema};
 use super::written_calls::{as_written, listed, offered};
 
-/// Longest name of a tool, in bytes.
+/// Maximum length of a tool's name, in bytes.
 const LONGEST_NAME: usize = 128;
 /// Mark of Functionary before a name, and its name for text.
 const PROMPT: &str = ">>>";
 const TEXT: &str = "all";
-/// Header of gpt-oss, and the words that may stand after the name.
+/// Header of gpt-oss, and the words that may follow the name.
 const HEADER: &str = "commentary to=";
 const FORMATS: [&str; 2] = ["json", "code"];
 
-/// What stands before an object with arguments.
+/// Text before an object with arguments.
 enum Head<'a> {
-    /// It is not known yet.
+    /// Not decided yet.
     Unknown,
-    /// Nothing of that kind.
+    /// No head.
     No,
-    /// Mark before text of this length, which is the answer.
+    /// Mark of this length before text, which is the answer.
     Text(usize),
-    /// Name of a tool, before this text. `plain`: it stands without a mark.
+    /// Name of a tool, before this text. `plain`: there is no mark before it.
     Named { tool: &'a OfferedTool, body: &'a str, plain: bool },
 }
 
-/// Reads the beginning of an answer. `None` if it is nothing of that kind.
+/// Reads the beginning of an answer. Returns none if there is no head.
 pub(super) fn read(text: &str, tools: &[OfferedTool], end: bool) -> Option<Beginning> {
     if text.starts_with('[') {
         return list(text, tools, end);
@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, tools: &[OfferedTool], end: bool) -> Option<Begin
     Some(Beginning::Calls(calls, text.len() - left.len()))
 }
 
-/// Reads `[f(x=1)]`, with which an answer ends.
+/// Reads `[f(x=1)]` at the end of an answer.
 fn list(text: &str, tools: &[OfferedTool], end: bool) -> Option<Beginning> {
     let (name, behind) = named(text.strip_prefix('[')?.trim_start());
     let plain = |c: char| if c == '.' { '_' } else { c };
@@ -132,7 +132,7 @@ fn before<'a>(tool: &'a OfferedTool, body: &'a str, plain: bool) -> Head<'a> {
     }
 }
 
-/// Splits a text after the name with which it begins.
+/// Splits a text after the name at its beginning.
 fn named(text: &str) -> (&str, &str) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let behind = text.trim_start_matches(is_name);

@@ -1,18 +1,18 @@
-//! Values as Python and similar languages write them, in tool calls. Not for JSON, which is read as
-//! such first.
+//! Values as Python and similar languages write them, in tool calls. Not for JSON, which is tried
+//! first.
 
 use serde_json::{Map, Value};
 
-/// Deepest nesting of a value.
+/// Maximum nesting of a value.
 const MAX_DEPTH: usize = 16;
-/// Longest number or word without quotes, in letters.
+/// Maximum length of a number or word without quotes, in letters.
 const LONGEST_WORD: usize = 64;
-/// Marks that some models write for quotes.
+/// Tokens that some models write instead of quotes.
 const QUOTES: [&str; 2] = ["<escape>", "<|\"|>"];
 
 /// Reader of such values.
 pub(super) struct Literal<'a> {
-    /// Text that is not read yet.
+    /// Text that has not been read yet.
     pub(super) rest: &'a str,
 }
 

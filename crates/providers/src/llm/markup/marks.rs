@@ -3,24 +3,24 @@
 
 use super::tokens;
 
-/// Longest mark, in bytes.
+/// Maximum length of a mark, in bytes.
 const LONGEST: usize = 256;
 
 /// Meaning of a mark for the text after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// Thinking begins.
+    /// Start of thinking.
     Think,
-    /// Thinking ends, one level.
+    /// End of thinking, one level.
     Thought,
-    /// All thinking ends: the answer follows.
+    /// End of all thinking: the answer follows.
     Answer,
-    /// The current message ends.
+    /// End of the current message.
     End,
-    /// A tool call begins, which ends with this text. An empty text is never found: the call then
+    /// Start of a tool call that ends with this text. An empty text is never found: the call then
     /// runs to the end.
     Call(&'static str),
-    /// Something begins that is not the answer and ends with this text: a result of a tool that the
+    /// Start of something that is not the answer and ends with this text: a tool result that the
     /// model made up, or its own prompt.
     Drop(&'static str),
     /// No meaning: the mark is only removed.
@@ -56,7 +56,7 @@ const THINKING: [&str; 13] = [
     "internal_thoughts",
 ];
 
-/// Names of elements that contain tool calls, or results of them that the model made up.
+/// Names of elements that contain tool calls, or tool results that the model made up.
 const CALLING: [(&str, Mark); 22] = [
     ("tool_call", Mark::Call("</tool_call>")),
     ("tool_calls", Mark::Call("</tool_calls>")),
@@ -69,7 +69,7 @@ const CALLING: [(&str, Mark); 22] = [
     // Nemotron.
     ("toolcall", Mark::Call("</toolcall>")),
     ("longcat_tool_call", Mark::Call("</longcat_tool_call>")),
-    // The whole name, which goes before its last part.
+    // The whole name, which is tried before its last part.
     ("minimax:tool_call", Mark::Call("</minimax:tool_call>")),
     ("seed:tool_call", Mark::Call("</seed:tool_call>")),
     ("tool_response", Mark::Drop("</tool_response>")),
@@ -96,7 +96,7 @@ pub(super) fn narrow(c: char) -> char {
     }
 }
 
-/// Returns true if a mark may begin with this letter.
+/// Returns true if a mark may start with this letter.
 pub(super) fn may_begin(c: char) -> bool {
     matches!(narrow(c), '<' | '[' | '◁')
 }
@@ -119,7 +119,7 @@ pub(super) fn mark(text: &str, end: bool) -> Found {
     }
 }
 
-/// Reports whether an element or a token of this name, in small letters, contains thinking.
+/// Reports whether an element or a token of this name, in lower case, contains thinking.
 pub(super) fn thinks(name: &str) -> bool {
     THINKING.contains(&name)
 }
@@ -130,7 +130,7 @@ pub(super) fn begins(text: &str, pattern: &str) -> Found {
     compare(text, pattern, |c, wanted| c == wanted)
 }
 
-/// Compares the beginning of the text with a closing mark, whose letters may be small or capital.
+/// Compares the beginning of the text with a closing mark, ignoring case.
 pub(super) fn closes(text: &str, close: &str) -> Found {
     compare(text, close, |c, wanted| c.eq_ignore_ascii_case(&wanted))
 }
@@ -176,7 +176,7 @@ fn header(text: &str) -> Found {
     }
     let mark = match name.trim_start() {
         name if name.starts_with("final") => Mark::Answer,
-        // To whom the message goes: `commentary to=functions.f`.
+        // Recipient of the message: `commentary to=functions.f`.
         _ if calls => Mark::Call("<|call|>"),
         _ => Mark::Think,
     };

@@ -2,17 +2,17 @@
 //! Thinking is never part of the answer. A text call of an offered tool becomes a real call, any
 //! other is dropped. All other text stays unchanged.
 //!
-//! - The result does not depend on how the stream is cut: text that may still become a mark is held
-//!   back, at most 256 bytes.
-//! - Thinking that never ends runs to the end of the answer. If begin and end marks do not match in
-//!   number, the answer is the text after the last end.
-//! - Some servers leave out the opening mark: their answers begin with thinking, which only the
-//!   closing mark shows. The first such answer has been sent on by then. From the next answer on,
-//!   all text is held back until that mark ([`Opening::Missing`]).
+//! - The result does not depend on how the stream is split: text that may still become a mark is
+//!   held back, at most 256 bytes.
+//! - Thinking that never ends runs to the end of the answer. If the numbers of opening and closing
+//!   marks differ, the answer is the text after the last closing mark.
+//! - Some servers omit the opening mark: their answers start with thinking, which only the closing
+//!   mark reveals. The first such answer has been sent on by then. From the next answer on, all
+//!   text is held back until that mark ([`Opening::Missing`]).
 //! - In a code span that closes on its line, and in a fenced block, marks are text. This makes an
 //!   answer about `<think>` possible.
-//! - An answer that begins with calls without marks, at most 8 KiB of it, is held back until that is
-//!   known; also plain JSON on a new line behind a few words.
+//! - An answer that starts with calls without marks is held back until that is decided, at most 8
+//!   KiB of it; so is plain JSON on a new line after a few words.
 
 mod bare_json;
 mod code;
@@ -33,9 +33,10 @@ use code::{Code, Span};
 use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
 use marks::{Found, Mark, closes, mark, may_begin};
 
-/// Longest tool call, and longest text that is held back, in bytes. Longer ones are dropped.
+/// Maximum size of a tool call, and of text that is held back, in bytes. Longer ones are dropped.
 const MOST_KEPT: usize = 64 << 10;
-/// Most words before calls as plain JSON, in bytes without blanks. Longer texts show JSON to people.
+/// Maximum length of the words before calls as plain JSON, in bytes without blanks. After longer
+/// texts, JSON is meant for the user.
 const LONGEST_INTRODUCTION: usize = 100;
 
 /// Opening of a model's answers.
@@ -57,16 +58,16 @@ pub(super) struct AnswerFilter {
     /// Text that goes out with the next piece.
     out: String,
     spoken: bool,
-    /// True until the answer's first word.
+    /// True until the first word of the answer.
     begins: bool,
     /// Length of the answer's text without blanks, in bytes, and its last letter.
     words: (usize, Option<char>),
     calling: bool,
     calls: usize,
-    /// The answer was cut at its longest.
+    /// True if the answer was truncated at its maximum length.
     truncated: bool,
     ready: VecDeque<LlmDelta>,
-    /// Opening of this answer, once it is known.
+    /// Opening of this answer, once it is decided.
     began: Option<Opening>,
 }
 
@@ -78,10 +79,9 @@ enum Mode {
         depth: u32,
         since: Option<String>,
     },
-    /// Text so far of an answer that may begin with thinking.
+    /// Text so far of an answer that may start with thinking.
     Unsure(String),
-    /// Tool call that ends with `close`. `dropped` is true for what is none, and beyond the longest
-    /// call.
+    /// Tool call that ends with `close`. `dropped` is true if it is not a call, or is too long.
     Call {
         body: String,
         close: &'static str,
@@ -128,14 +128,14 @@ impl AnswerFilter {
                 self.rest.push_str(&text);
                 self.read(false);
             }
-            // The text before is complete.
+            // The text before it is complete.
             LlmDelta::Calling => {
                 self.read(true);
                 self.call_begins();
             }
             LlmDelta::Call(mut request) => {
                 self.hand_on();
-                // `functions.f:0`: some models write where the tool stands.
+                // `functions.f:0`: some models write the tool's namespace.
                 if let Some(tool) = written_calls::offered(&request.name, &self.tools) {
                     tool.name.clone_into(&mut request.name);
                 }
@@ -158,8 +158,8 @@ impl AnswerFilter {
         }
     }
 
-    /// Marks the end of the answer. A call that has no end is made unless the answer was `truncated`: then its arguments are
-    /// cut, too.
+    /// Marks the end of the answer. An unterminated call is made unless the answer was `truncated`:
+    /// then its arguments are truncated, too.
     pub(super) fn end(&mut self, truncated: bool) {
         self.truncated = truncated;
         self.read(true);
@@ -170,7 +170,7 @@ impl AnswerFilter {
         self.ready.pop_front()
     }
 
-    /// Returns the opening of this answer, if it is known.
+    /// Returns the opening of this answer, if it is decided.
     pub(super) fn began(&self) -> Option<Opening> {
         self.began
     }
@@ -196,8 +196,8 @@ impl AnswerFilter {
         self.hand_on();
     }
 
-    /// Restores held-back text that turns out to be the answer at the end. Returns true if there is
-    /// some.
+    /// Restores held-back text that turns out to be the answer at the end. Returns true if there
+    /// was some.
     fn unhide(&mut self) -> bool {
         let kept = match &mut self.mode {
             Mode::Thinking { since, .. } => since.take().unwrap_or_default(),
@@ -222,7 +222,7 @@ impl AnswerFilter {
     }
 
     fn say(&mut self, text: &str) {
-        // Blanks between thinking and the answer after it.
+        // Blanks between thinking and the answer.
         let hidden_before = self.began.is_some() && !self.spoken;
         let text = if hidden_before { text.trim_start() } else { text };
         self.spoken |= !text.is_empty();
@@ -234,7 +234,7 @@ impl AnswerFilter {
         self.out.push_str(text);
     }
 
-    /// Returns the place of the text if calls without marks may stand there.
+    /// Returns the place of the text if calls without marks may follow there.
     fn place(&self) -> Option<Place> {
         if self.tools.is_empty() || self.calls >= written_calls::MAX_CALLS {
             return None;
@@ -242,7 +242,7 @@ impl AnswerFilter {
         if self.begins {
             return Some(if self.calls == 0 { Place::Start } else { Place::AfterCalls });
         }
-        // A colon introduces what is shown.
+        // A colon introduces JSON for the user.
         let (len, last) = self.words;
         let introduces = len <= LONGEST_INTRODUCTION && !matches!(last, Some(':' | '：'));
         (introduces && self.code.begins_line()).then_some(Place::AfterWords)
@@ -253,7 +253,7 @@ impl AnswerFilter {
         if let Some(place) = self.place() {
             match bare_json::beginning(rest, &self.tools, place, end) {
                 Beginning::Unknown => return (0, Step::Waits),
-                // Thinking may stand before it.
+                // Thinking may precede it.
                 Beginning::Text => self.begins &= rest.trim_start().starts_with(may_begin),
                 Beginning::Calls(calls, used) => {
                     self.make(calls);
@@ -309,7 +309,7 @@ impl AnswerFilter {
                 self.began = self.began.or(Some(Opening::Marked));
                 self.mode = Mode::Thinking { depth: 1, since: None };
             }
-            // All text before it was thinking, and has been sent on.
+            // All text before it was thinking, and has already been sent on.
             Mark::Thought if self.began.is_none() && self.calls == 0 => {
                 self.began = Some(Opening::Missing);
             }
@@ -438,7 +438,7 @@ impl AnswerFilter {
         (used, Step::Went)
     }
 
-    /// Makes real calls of what was written: tools with their arguments.
+    /// Turns written calls, tools with their arguments, into real calls.
     fn make(&mut self, calls: Vec<(String, String)>) {
         for (name, arguments) in calls {
             self.hand_on();

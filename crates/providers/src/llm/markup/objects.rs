@@ -1,5 +1,5 @@
-//! Objects that name an offered tool: which of them are calls, and with which arguments. A call is
-//! made only with what was written as its arguments. Not for finding objects in a text.
+//! Objects that name an offered tool: which of them are calls, and with which arguments. Only text
+//! written as arguments becomes arguments. Not for finding objects in a text.
 
 use hearken_ports::OfferedTool;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ pub(super) const ARGUMENTS: [&str; 9] = [
 const WRAPPERS: [&str; 3] = ["function", "function_call", "tool_call"];
 /// Fields that contain a list of calls.
 const LISTS: [&str; 2] = ["tool_calls", "calls"];
-/// Fields of a call that are no arguments.
+/// Fields of a call that are not arguments.
 const BESIDE: [&str; 4] = ["id", "call_id", "tool_call_id", "index"];
 /// Values of the field `type` of a call.
 const KINDS: [&str; 4] = ["function", "function_call", "tool_call", "tool_use"];
@@ -49,11 +49,11 @@ const TYPES: [&str; 6] = ["object", "array", "string", "number", "integer", "boo
 pub(super) enum Reading {
     /// Call with its arguments.
     Call(Call),
-    /// Only the name of a tool: a call without arguments, where a call is expected.
+    /// Only the name of a tool: a call without arguments, if a call is expected.
     Named(Call),
-    /// Call whose arguments are not known.
+    /// Call with ambiguous arguments.
     Attempt,
-    /// Definition of a tool, or a result of it.
+    /// Definition or result of a tool.
     Told,
     /// No offered tool is named.
     Other,
@@ -86,7 +86,7 @@ pub(super) fn read(value: &Value, tools: &[OfferedTool]) -> Reading {
         key == "type" && value.as_str().is_some_and(|kind| KINDS.contains(&kind))
     };
     let mut written = None;
-    // Fields beside the call, of which it is not known what they mean.
+    // Fields beside the call whose meaning is unknown.
     let mut unknown = false;
     let mut declared = false;
     for (key, value) in fields {
@@ -127,7 +127,7 @@ pub(super) fn is_declared(tool: &OfferedTool, name: &str) -> bool {
     tool.parameters["properties"].get(name).is_some()
 }
 
-/// Reports whether these are no arguments, but the parameters that a tool's definition declares.
+/// Reports whether these are not arguments, but the parameters that a tool's definition declares.
 pub(super) fn is_schema(arguments: &Map<String, Value>, tool: &OfferedTool) -> bool {
     let kind = |value: &Value| {
         let kind = value.as_str().map(str::to_ascii_lowercase).unwrap_or_default();

@@ -86,8 +86,8 @@ fn thinking_is_never_the_answer() {
 }
 
 #[test]
-fn a_mark_that_is_only_spoken_of_costs_no_answer() {
-    // Two beginnings, one end: the answer is what follows the last end.
+fn a_mark_that_is_only_mentioned_does_not_lose_the_answer() {
+    // Two opening marks, one closing mark: the answer follows the last closing mark.
     let text = "<think>The user asks about <think> tags.</think>It marks thinking.";
     assert_eq!(said(text), "It marks thinking.");
     for text in [
@@ -98,13 +98,13 @@ fn a_mark_that_is_only_spoken_of_costs_no_answer() {
     ] {
         assert_eq!(said(text), text);
     }
-    // Backticks that do not close on their line are no code span.
+    // Backticks that do not close on their line are not a code span.
     assert_eq!(said("it`s <think>secret</think>so"), "it`s so");
     assert_eq!(said("it`s <think>secret\n`</think>so"), "it`s so");
 }
 
 #[test]
-fn text_without_marks_stays_as_it_is() {
+fn text_without_marks_is_unchanged() {
     for text in [
         "",
         "a < b, b > c",
@@ -142,7 +142,7 @@ fn text_without_marks_stays_as_it_is() {
 }
 
 #[test]
-fn an_end_without_a_beginning_is_known_from_then_on() {
+fn a_missing_opening_mark_is_remembered() {
     let text = "The user greets.</think>\nHello.";
     let mut first = AnswerFilter::new(&Prompt::default(), Opening::Marked);
     first.push(LlmDelta::Text(text.into()));
@@ -157,7 +157,7 @@ fn an_end_without_a_beginning_is_known_from_then_on() {
     };
     assert_eq!(next(text), "Hello.");
     assert_eq!(next("secret `</think>` secret</think>Hello."), "Hello.");
-    assert_eq!(next("Hello."), "Hello.", "nothing was thought");
+    assert_eq!(next("Hello."), "Hello.", "there was no thinking");
     assert_eq!(next("<think>secret</think>Hello."), "Hello.");
     assert_eq!(
         next("I look.<tool_call>{\"name\":\"get_weather\"}</tool_call>"),
@@ -251,7 +251,7 @@ fn calls_written_as_text_are_calls() {
 }
 
 #[test]
-fn a_tool_is_known_by_the_place_that_a_model_writes_before_it() {
+fn a_tool_is_identified_despite_a_namespace_before_its_name() {
     for name in [
         "functions.get_weather",
         "functions.get_weather:0",
@@ -274,7 +274,7 @@ fn a_tool_is_known_by_the_place_that_a_model_writes_before_it() {
 }
 
 #[test]
-fn ends_of_messages_are_no_text() {
+fn ends_of_messages_are_not_text() {
     for end in [
         "<|im_end|>",
         "<|endoftext|>",
@@ -312,7 +312,7 @@ fn ends_of_messages_are_no_text() {
 }
 
 #[test]
-fn a_role_behind_a_removed_token_is_no_word() {
+fn a_role_after_a_removed_token_is_not_text() {
     for begin in [
         "<|im_start|>assistant\n",
         "<start_of_turn>model\n",
@@ -333,7 +333,7 @@ fn a_role_behind_a_removed_token_is_no_word() {
 }
 
 #[test]
-fn a_call_is_made_only_with_arguments_that_were_written_as_such() {
+fn a_call_has_only_arguments_that_were_written_as_such() {
     let volume = r#"{"days": 3}"#;
     for key in
         ["arguments", "parameters", "args", "params", "tool_input", "input", "inputs", "kwargs"]
@@ -411,7 +411,7 @@ fn calls_that_cannot_be_made_are_dropped() {
 }
 
 #[test]
-fn pieces_are_handed_on_as_they_come() {
+fn pieces_are_passed_on_as_they_arrive() {
     let mut screen = AnswerFilter::new(&Prompt::default(), Opening::Marked);
     for piece in ["He", "llo", " <", "b> x", "<th", "ink>", "no", "</think", "> y"] {
         screen.push(LlmDelta::Text(piece.into()));
@@ -428,7 +428,7 @@ fn pieces_are_handed_on_as_they_come() {
     );
 }
 
-/// Generates fragments of marks and of code, and text that may come between.
+/// Generates fragments of marks and of code, and text between them.
 fn scraps() -> impl Strategy<Value = Vec<&'static str>> {
     let all = [
         "<think>",
@@ -508,7 +508,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_thought_is_never_shown(
+    fn thinking_is_never_shown(
         before in "[a-z ,.!?<>|/你好\n]{0,20}", thought in "[a-z <>/`\n你]{0,30}", after in "[a-z .你好\n]{0,20}",
         closed: bool, tag in prop::sample::select(vec!["think", "Thinking", "THOUGHT", "reasoning"]),
     ) {
@@ -532,7 +532,7 @@ proptest! {
 }
 
 #[test]
-fn calls_as_plain_json_at_the_beginning_are_made() {
+fn plain_json_calls_at_the_beginning_are_made() {
     let volume = r#"«self_set_volume{"days":3}»"#;
     for text in [
         r#"{"name": "self_set_volume", "parameters": {"days": 3}}"#,
@@ -578,7 +578,7 @@ fn calls_as_plain_json_at_the_beginning_are_made() {
 }
 
 #[test]
-fn plain_json_behind_a_word_is_a_call_if_nothing_follows() {
+fn plain_json_after_a_word_is_a_call_if_nothing_follows() {
     let call = r#"{"name": "self_set_volume", "parameters": {"days": 3}}"#;
     let made = r#"«self_set_volume{"days":3}»"#;
     assert_eq!(said(&format!("Sure.\n{call}")), format!("Sure.\n{made}"));

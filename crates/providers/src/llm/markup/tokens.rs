@@ -3,7 +3,7 @@
 
 use super::marks::{Found, Mark, begins, thinks};
 
-/// Longest name of a token, in bytes.
+/// Maximum length of a token's name, in bytes.
 const LONGEST_NAME: usize = 64;
 
 /// Tokens with a meaning, and those without bars. Full-width letters count as plain ones.
@@ -61,7 +61,7 @@ const KNOWN: &[(&str, Mark)] = &[
     // Llama.
     ("<|python_tag|>", Mark::Call("<|eom_id|>")),
     ("<|python_start|>", Mark::Call("<|python_end|>")),
-    // DeepSeek. An `invoke` may stand alone; its name belongs to the call.
+    // DeepSeek. An `invoke` may appear alone; its name belongs to the call.
     ("<|DSML|function_calls>", Mark::Call("</|DSML|function_calls>")),
     ("<|DSML|tool_calls>", Mark::Call("</|DSML|tool_calls>")),
     ("<|DSML|invoke name=", Mark::Call("</|DSML|invoke>")),
@@ -130,8 +130,8 @@ pub(super) fn any(text: &str, end: bool) -> Found {
     }
 }
 
-/// Returns the token of this length at the beginning of the text, with the role behind it. A word
-/// that goes on as a sentence is no role.
+/// Returns the token of this length at the beginning of the text, with the role after it. A word
+/// that continues as a sentence is not a role.
 fn with_role(text: &str, len: usize, end: bool) -> Found {
     let rest = &text[len..];
     for role in ROLES {
@@ -150,7 +150,7 @@ fn with_role(text: &str, len: usize, end: bool) -> Found {
     Found::Yes(Mark::Silent, len)
 }
 
-/// Reads `<|name|>`, also if the end of the text has cut it off.
+/// Reads `<|name|>`, also if the end of the text truncates it.
 fn barred(text: &str, end: bool) -> Found {
     let open = match begins(text, "<|") {
         Found::Yes(_, open) => open,

@@ -15,10 +15,10 @@ use serde_json::{Map, Value};
 use super::literal::Literal;
 use super::objects::{self, Reading};
 
-/// Most calls of one text. Further ones are ignored.
+/// Maximum number of calls of one text. Further ones are ignored.
 pub(super) const MAX_CALLS: usize = 16;
 
-/// Most objects of one text that are read as Python writes them.
+/// Maximum number of objects of one text that are parsed as Python.
 const MAX_LITERALS: usize = 16;
 
 /// Tool, with its arguments.
@@ -55,8 +55,8 @@ pub(super) fn as_written(mut calls: Vec<Call>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the offered tool of this name. Models write dots or slashes in names, as the tool may
-/// have been called before, and what it belongs to: `functions.f:0`.
+/// Returns the offered tool of this name. Models write dots or slashes in names, as in an earlier
+/// name of the tool, and a namespace: `functions.f:0`.
 pub(super) fn offered<'a>(name: &str, tools: &'a [OfferedTool]) -> Option<&'a OfferedTool> {
     let name = name.trim();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
@@ -86,8 +86,8 @@ fn elements(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     found
 }
 
-/// Parses `<parameter=x>1</parameter>`, one after the other. `None` if anything else stands between
-/// them: it may be an argument, too.
+/// Parses `<parameter=x>1</parameter>`, one after the other. Returns none if there is anything else
+/// between them: it may be an argument, too.
 fn parameters(body: &str, tool: &OfferedTool) -> Option<Map<String, Value>> {
     let mut arguments = Map::new();
     let mut parts = body.split("<parameter=");
@@ -108,7 +108,7 @@ fn parameters(body: &str, tool: &OfferedTool) -> Option<Map<String, Value>> {
     Some(arguments)
 }
 
-/// Reports whether a text between parameters says anything: closing tags and tokens do not.
+/// Reports whether a text between parameters has content: closing tags and tokens do not count.
 fn is_more(text: &str) -> bool {
     let text = text.trim();
     !text.is_empty() && !text.starts_with("</") && !text.starts_with("<|")
@@ -121,7 +121,7 @@ fn as_declared(value: &str, name: &str, tool: &OfferedTool) -> Value {
     read().filter(|_| !text).unwrap_or_else(|| Value::String(value.to_owned()))
 }
 
-/// Parses `<invoke name="f">` and its parameters, whatever stands between `<` and the names of both.
+/// Parses `<invoke name="f">` and its parameters, with anything between `<` and either name.
 fn invocations(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     let mut found = None::<Vec<Call>>;
     for part in text.split("invoke name=").skip(1) {
@@ -136,8 +136,8 @@ fn invocations(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     found
 }
 
-/// Parses `<parameter name="x">1</parameter>`, one after the other. `None` if anything else stands
-/// between them: it may be an argument, too.
+/// Parses `<parameter name="x">1</parameter>`, one after the other. Returns none if there is
+/// anything else between them: it may be an argument, too.
 fn named_parameters(body: &str, tool: &OfferedTool) -> Option<Map<String, Value>> {
     let mut arguments = Map::new();
     let mut parts = body.split("parameter name=");
@@ -164,12 +164,13 @@ fn named_parameters(body: &str, tool: &OfferedTool) -> Option<Map<String, Value>
     Some(arguments)
 }
 
-/// Returns the text before its last tag, which belongs to what follows.
+/// Returns the text before its last tag, which belongs to the following text.
 fn untagged(text: &str) -> &str {
     text.rsplit_once('<').map_or(text, |(text, _)| text)
 }
 
-/// Parses `[f(x=1), g(y="z")]`, also alone and in `print()`. None if it is nothing of that form.
+/// Parses `[f(x=1), g(y="z")]`, also alone and in `print()`. Returns none if the text has another
+/// form.
 fn expressions(text: &str, tools: &[OfferedTool]) -> Option<Vec<Call>> {
     let text = text.trim();
     let text =
@@ -319,8 +320,8 @@ fn keyed(value: &Value, tools: &[OfferedTool]) -> Option<Call> {
     Some((tool.name.clone(), arguments.clone()))
 }
 
-/// Parses arguments that follow a tool's name. Tokens and the words of a header may stand around the
-/// name, or an object that is not well-formed, but no sentence.
+/// Parses arguments that follow a tool's name. Tokens, the words of a header or a malformed object
+/// may surround the name, but no sentence.
 fn named(before: &str, value: &Value, tools: &[OfferedTool]) -> Option<Call> {
     const HEADERS: [&str; 11] = [
         "analysis",
@@ -336,8 +337,8 @@ fn named(before: &str, value: &Value, tools: &[OfferedTool]) -> Option<Call> {
         "type",
     ];
     let arguments = value.as_object()?;
-    // `<|channel|>`, `[ARGS]`: what stands before the first bracket is no token. An attribute may be
-    // the name.
+    // `<|channel|>`, `[ARGS]`: the text before the first bracket is not a token. An attribute may
+    // be the name.
     let plain = before.split(['<', '[']).enumerate().map(|(n, part)| match part.find(['>', ']']) {
         Some(at) if n > 0 && !part[..at].contains('=') => &part[at + 1..],
         _ => part,

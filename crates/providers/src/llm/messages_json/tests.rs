@@ -15,7 +15,7 @@ fn sent(messages: Vec<ChatMessage>) -> Value {
 }
 
 #[test]
-fn a_conversation_is_told_in_turns_and_how_to_behave_apart() {
+fn messages_alternate_and_the_system_prompt_is_separate() {
     let calls = vec![request("a:1", "f", "{\"x\":1}"), request("", "g", "no JSON")];
     let order = sent(vec![
         ChatMessage::new(Role::System, "Be brief."),
@@ -50,7 +50,7 @@ fn a_conversation_is_told_in_turns_and_how_to_behave_apart() {
 }
 
 #[test]
-fn a_conversation_begins_with_the_user_and_holds_no_blank_text() {
+fn a_conversation_starts_with_the_user_and_has_no_blank_text() {
     let roles = |messages| -> Vec<String> {
         let order = sent(messages);
         order["messages"].as_array().unwrap().iter().map(|m| m["role"].to_string()).collect()
@@ -64,7 +64,7 @@ fn a_conversation_begins_with_the_user_and_holds_no_blank_text() {
 }
 
 #[test]
-fn a_temperature_keeps_to_the_scale() {
+fn a_temperature_is_limited_to_the_range_of_the_api() {
     let sent = |temperature| {
         let prompt = Prompt { temperature, ..Prompt::default() };
         order("m", 10, &prompt)["temperature"].to_string()
@@ -131,7 +131,7 @@ fn words_and_calls_are_read_from_their_blocks() {
 }
 
 #[test]
-fn a_call_that_was_cut_at_the_longest_length_is_not_made() {
+fn a_call_truncated_at_the_maximum_length_is_not_made() {
     let begin = |index: u64| json!({ "type": "content_block_start", "index": index, "content_block": { "type": "tool_use", "id": format!("t{index}"), "name": "f", "input": {} } });
     let more = |json: &str| json!({ "type": "content_block_delta", "index": 1, "delta": { "type": "input_json_delta", "partial_json": json } });
     let stop = |index: u64| json!({ "type": "content_block_stop", "index": index });
@@ -152,7 +152,7 @@ fn a_call_that_was_cut_at_the_longest_length_is_not_made() {
 }
 
 #[test]
-fn ends_and_errors_are_told_apart() {
+fn ends_and_errors_are_distinguished() {
     let finished = |reason: &str| match read(&[start(), end(reason)]) {
         (deltas, None) => matches!(deltas[..], [LlmDelta::Finished { truncated: true, .. }]),
         (_, Some(error)) => panic!("{error:?}"),
@@ -185,7 +185,7 @@ fn ends_and_errors_are_told_apart() {
 }
 
 #[test]
-fn arguments_are_read_once_wherever_they_stand() {
+fn arguments_are_read_once_from_every_place() {
     let begin = |name: &str, input: Value| json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "tool_use", "id": "t", "name": name, "input": input } });
     let more = |json: Value| json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "input_json_delta", "partial_json": json } });
     let input = || json!({ "x": 1 });
@@ -205,7 +205,7 @@ fn arguments_are_read_once_wherever_they_stand() {
 }
 
 #[test]
-fn odd_events_cost_neither_text_nor_calls() {
+fn odd_events_lose_neither_text_nor_calls() {
     let call = |id: &str| {
         let block = json!({ "type": "tool_use", "id": id, "name": "f", "input": {} });
         json!({ "type": "content_block_start", "index": "0", "content_block": block })
@@ -242,7 +242,7 @@ fn odd_events_cost_neither_text_nor_calls() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn any_events_are_survived(events in prop::collection::vec(
+    fn no_events_cause_a_panic(events in prop::collection::vec(
         (0_usize..8, 0_u64..100, ".{0,4}"), 0..150)) {
         let mut pieces = AnswerAssembler::default();
         for (kind, index, text) in events {
@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn any_conversation_alternates_and_begins_with_the_user(roles in prop::collection::vec(0_usize..4, 0..20)) {
+    fn every_conversation_alternates_and_starts_with_the_user(roles in prop::collection::vec(0_usize..4, 0..20)) {
         let all = [Role::System, Role::User, Role::Assistant, Role::Tool];
         let messages: Vec<ChatMessage> = roles.into_iter().map(|n| ChatMessage::new(all[n], "x")).collect();
         let order = sent(messages);
@@ -273,7 +273,7 @@ proptest! {
 }
 
 #[test]
-fn arguments_without_end_are_given_up_also_over_several_calls() {
+fn endless_arguments_are_refused_also_across_several_calls() {
     let begin = |index: usize| {
         json!({ "type": "content_block_start", "index": index,
                 "content_block": { "type": "tool_use", "id": "t", "name": "f", "input": {} } })

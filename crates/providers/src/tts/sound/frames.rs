@@ -1,13 +1,14 @@
-//! Frames of compressed sound without a container, which have no signature at the beginning of the answer: one header is
-//! a possible sample, several at their distances are not. Not for decoding.
+//! Frames of compressed sound without a container, which have no signature at the beginning of the
+//! answer: a single header may also be a sample, several at their distances may not. Not for
+//! decoding.
 
 /// First frame of an answer.
 pub(super) struct Frame {
     /// Name of the format.
     pub(super) name: &'static str,
-    /// Bytes to the next frame.
+    /// Distance to the next frame, in bytes.
     length: usize,
-    /// Number of further frames without which it may be a sample.
+    /// Number of further frames that are required, because the header alone may be a sample.
     more: usize,
 }
 
@@ -18,14 +19,14 @@ pub(super) enum Framed {
     Yes(&'static str),
     /// More bytes are needed.
     Undecided,
-    /// These are none.
+    /// Not frames.
     No,
 }
 
-/// Bytes with which a header is told.
+/// Number of bytes that identify a header.
 const HEADER: usize = 6;
 
-/// Detects whether frames begin here.
+/// Detects whether frames start here.
 pub(super) fn framed(bytes: &[u8]) -> Framed {
     if bytes.len() < HEADER {
         return Framed::Undecided;
@@ -42,7 +43,7 @@ pub(super) fn framed(bytes: &[u8]) -> Framed {
     Framed::Yes(first.name)
 }
 
-/// Returns the frame that begins here, if there is one.
+/// Returns the frame that starts here, if there is one.
 pub(super) fn frame(bytes: &[u8]) -> Option<Frame> {
     match *bytes.get(..HEADER)? {
         [0xff, second, third, fourth, fifth, sixth] => match second & 0xe6 {

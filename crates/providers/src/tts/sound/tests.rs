@@ -1,4 +1,4 @@
-//! Tests of what is played and what is refused. Not for the transport of the bytes.
+//! Tests of accepted and refused answers. Not for the transport of the bytes.
 
 use proptest::prelude::*;
 
@@ -31,10 +31,10 @@ pub(in crate::tts) fn mp3(second: u8, third: u8, length: usize) -> Vec<u8> {
     frame.repeat(3)
 }
 
-/// What is agreed on.
+/// Agreed format.
 const RAW: SampleFormat = SampleFormat { rate_hz: 24_000, stereo: false };
 
-/// Returns the samples and their rate, for bytes cut into pieces of this size.
+/// Returns the samples and their rate, for bytes split into pieces of this size.
 fn played(bytes: &[u8], size: usize) -> Result<(Vec<i16>, u32), Unplayable> {
     let mut sound = Sound::new(RAW);
     let mut all = Vec::new();
@@ -53,7 +53,7 @@ fn played(bytes: &[u8], size: usize) -> Result<(Vec<i16>, u32), Unplayable> {
 }
 
 #[test]
-fn a_wav_file_is_played_from_its_samples_at_its_rate() {
+fn the_samples_of_a_wav_file_are_played_at_its_rate() {
     let speech: Vec<i16> = (0..500).map(|n| n * 60 - 15_000).collect();
     let list = b"LIST\x03\0\0\0abc\0";
     for size in [1, 7, 44, 10_000] {
@@ -71,7 +71,7 @@ fn a_wav_file_is_played_from_its_samples_at_its_rate() {
 }
 
 #[test]
-fn files_one_behind_the_other_are_one_sound() {
+fn consecutive_files_are_one_sound() {
     let speech: Vec<i16> = (0..500).map(|n| n * 60 - 15_000).collect();
     let twice = [speech.clone(), speech.clone()].concat();
     let list = b"LIST\x04\0\0\0abcd".as_slice();
@@ -92,7 +92,7 @@ fn files_one_behind_the_other_are_one_sound() {
 }
 
 #[test]
-fn other_formats_are_told_by_their_first_bytes() {
+fn other_formats_are_detected_by_their_first_bytes() {
     let mut aac = vec![0xff, 0xf1, 0x50, 0x80, 0x0a, 0x00, 0xfc];
     aac.resize(80, 1);
     for (bytes, name) in [
@@ -130,7 +130,7 @@ fn other_formats_are_told_by_their_first_bytes() {
     assert!(matches!(played(&endless, 9), Err(Unplayable::Wav(_))));
 }
 
-/// Builds a WAV file of 16 kHz whose format is extensible, with this encoding.
+/// Builds a WAV file of 16 kHz in the extensible format, with this encoding.
 fn extensible(encoding: u8, samples: &[i16]) -> Vec<u8> {
     let mut file =
         b"RIFF\0\0\0\0WAVEfmt \x28\0\0\0\xfe\xff\x01\0\x80\x3e\0\0\0\x7d\0\0\x02\0\x10\0".to_vec();
@@ -170,7 +170,7 @@ fn text_of_any_script_is_never_played() {
 }
 
 #[test]
-fn sounds_that_begin_like_something_else_are_played() {
+fn sounds_that_start_like_another_format_are_played() {
     let wave = |period: i16, step: i16| -> Vec<i16> {
         (0..3_000).map(|n| (n % period - period / 2) * step).collect()
     };
@@ -186,7 +186,7 @@ fn sounds_that_begin_like_something_else_are_played() {
         vec![0x4747; 3_000],
         square(30, 20_000),
         square(1_000, 20_000),
-        // Sound that had 8 bits once.
+        // Sound that was converted from 8 bits.
         square(60, 0x40 * 0x101),
         wave(60, 3),
         wave(60, 1_000),
@@ -207,7 +207,7 @@ fn sounds_that_begin_like_something_else_are_played() {
 }
 
 #[test]
-fn text_behind_samples_is_not_played() {
+fn text_after_samples_is_not_played() {
     let speech: Vec<i16> = (0..500).map(|n| n * 60 - 15_000).collect();
     let raw: Vec<u8> = speech.iter().flat_map(|s| s.to_le_bytes()).collect();
     for error in [
@@ -223,7 +223,7 @@ fn text_behind_samples_is_not_played() {
         let told = [file(1, 16_000, 1_000, b"", &speech), error.into()].concat();
         assert_eq!(played(&told, 10_000), Ok((speech.clone(), 16_000)), "{error}");
     }
-    // Pieces of sound may begin in the same way.
+    // Pieces of sound may start in the same way.
     for piece in
         [&b"{\"\x10\x20ab"[..], b"{", b"<a", b"[[[[[[[[[[[[[[[[[[[[[[", b"{\"code\":12345678\0\0"]
     {
@@ -277,7 +277,7 @@ fn wav_files_of_any_rate_and_with_any_chunks_are_played() {
 
 proptest! {
     #[test]
-    fn raw_samples_survive_any_cutting(
+    fn raw_samples_are_the_same_however_they_are_split(
         samples in prop::collection::vec(any::<i16>(), 0..3_000),
         odd in any::<bool>(),
         size in 1_usize..5_000,
@@ -293,7 +293,7 @@ proptest! {
     }
 
     #[test]
-    fn a_header_may_come_anywhere(
+    fn a_header_is_read_at_any_place(
         before in prop::collection::vec(any::<i16>(), 40..100),
         behind in prop::collection::vec(any::<i16>(), 0..100),
         size in 1_usize..200,
@@ -305,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_is_read(bytes in prop::collection::vec(any::<u8>(), 0..200), wav in any::<bool>()) {
+    fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), wav in any::<bool>()) {
         let head: &[u8] = if wav { b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0" } else { b"" };
         drop(played(&[head, &bytes].concat(), 7));
     }

@@ -1,26 +1,30 @@
-//! Text where samples are expected, in any script: the message of an error. Not for what it says.
+//! Detection of text, such as an error message, in place of samples, in any script. Not for its
+//! content.
 //!
-//! Samples are no text: quiet ones have the high byte 00 or FF, which text has not, and loud ones do not stay above 8,192
-//! with low bytes that are letters. Only a constant value may, such as a square wave of 20,000: text is also varied.
+//! Samples are not text: quiet ones have the high byte 00 or FF, which text does not contain, and
+//! loud ones do not stay above 8,192 with low bytes that are letters. Only a constant value may,
+//! such as a square wave of 20,000: text must also be varied.
 
-/// Bytes from the first one after which an answer is decided, at the latest.
+/// Number of bytes after which an answer is decided at the latest.
 const LONGEST: usize = 256;
-/// So many letters of ASCII from the first one are no samples, whatever follows.
+/// Number of leading ASCII letters that are never samples.
 const LETTERS: usize = 32;
-/// The same behind a character with which JSON, XML or HTML begins.
+/// The same after a character that opens JSON, XML or HTML.
 pub(super) const OPENED: usize = 16;
-/// So many bytes of text in any script are no samples.
+/// Number of leading bytes of text in any script that are never samples.
 const ANY_SCRIPT: usize = 64;
-/// So many different bytes have samples of a constant value never.
+/// Number of different bytes that samples of a constant value never have.
 const VARIED: usize = 8;
-/// Shortest whole answer that is text, in bytes, and its different bytes.
+/// Minimum size of a whole answer that is text, in bytes, and its number of different bytes.
 const SHORTEST: usize = 4;
 const SHORT_VARIED: usize = 3;
-/// Units of UTF-16 behind its mark that are no samples if all are letters of ASCII, and those of a whole answer.
+/// Number of UTF-16 units after the byte-order mark that are not samples if all are ASCII letters,
+/// and the number for a whole answer.
 const UNITS: usize = 16;
 const SHORTEST_UNITS: usize = 4;
 
-/// Reports whether an answer that begins with these bytes is text; none if further bytes decide that. `end`: there are none.
+/// Reports whether an answer that starts with these bytes is text; none if undecided. `end`: there
+/// are no more bytes.
 pub(super) fn is_text(bytes: &[u8], end: bool) -> Option<bool> {
     let head = &bytes[..bytes.len().min(LONGEST)];
     match is_utf16(head, end) {
@@ -41,15 +45,15 @@ pub(super) fn is_text(bytes: &[u8], end: bool) -> Option<bool> {
     end.then_some(head.len() >= SHORTEST && different >= SHORT_VARIED)
 }
 
-/// Reports whether a later piece of an answer is text such as JSON or HTML. There are many pieces, and some begin loud: fewer
-/// letters than [`LETTERS`] count only if there are no more bytes.
+/// Reports whether a later piece of an answer is text such as JSON or HTML. Pieces are many, and
+/// some start loud: fewer letters than [`LETTERS`] count only if there are no more bytes.
 pub(super) fn opens_text(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(LETTERS)];
     let is_text = || text_length(head) == head.len() && different(head) >= VARIED;
     head.len() >= OPENED && opens(head) && is_text()
 }
 
-/// Reports whether JSON, XML, HTML or an answer of HTTP may begin here.
+/// Reports whether JSON, XML, HTML or an HTTP response may start here.
 fn opens(bytes: &[u8]) -> bool {
     let bytes = bytes.trim_ascii_start();
     bytes.starts_with(b"HTTP/") || bytes.first().is_some_and(|byte| b"{[<".contains(byte))
@@ -59,7 +63,7 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_graphic() || byte.is_ascii_whitespace()
 }
 
-/// The same as [`is_text`] for UTF-16 with its mark.
+/// Like [`is_text`], for UTF-16 with a byte-order mark.
 fn is_utf16(head: &[u8], end: bool) -> Option<bool> {
     let is_little = match head {
         [0xff, 0xfe, ..] => true,
@@ -82,7 +86,8 @@ fn is_utf16(head: &[u8], end: bool) -> Option<bool> {
     }
 }
 
-/// Returns the number of first bytes that are UTF-8 without control characters. The last character may be incomplete.
+/// Returns the number of leading bytes that are UTF-8 without control characters. The last
+/// character may be incomplete.
 fn text_length(bytes: &[u8]) -> usize {
     let (valid, incomplete) = match std::str::from_utf8(bytes) {
         Ok(_) => (bytes.len(), 0),

@@ -1,6 +1,6 @@
-//! Sessions of text clients under random sequences of everything that can happen to them, on one
-//! instance and on two that share a store, in virtual time. The table of states and events stands
-//! in docs/state-machines/text-session.md. Not for messages row by row.
+//! Sessions of text clients under random sequences of all possible events, on one instance and on
+//! two that share a store, in virtual time. The table of states and events is in
+//! docs/state-machines/text-session.md. Not for the content of messages.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -15,21 +15,21 @@ use self::peers::Play;
 
 /// Sequences for each case of an ordinary property: 768 by default, 3,072 in `scripts/long tests`.
 const SEQUENCES_PER_CASE: u32 = 3;
-/// Clients of a sequence.
+/// Number of clients in a sequence.
 const PEERS: usize = 3;
 
 /// The session that a message names.
 #[derive(Debug, Clone, Copy)]
 enum Whose {
-    /// None: that of the connection.
+    /// None: the session of the connection.
     Own,
-    /// One of those told so far.
+    /// One of the sessions announced so far.
     Received(usize),
-    /// One that nobody was told.
+    /// A session that was never announced.
     Nobodys,
 }
 
-/// What is said with a call that was told.
+/// Result that a client sends for an announced call.
 #[derive(Debug, Clone, Copy)]
 enum Result {
     First,
@@ -37,7 +37,7 @@ enum Result {
     Unknown,
 }
 
-/// Something that happens.
+/// Event of a sequence.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Say(usize, Whose, &'static str),
@@ -84,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Sequences are the same in each run, so that the gate does not depend on luck.
 #[test]
-fn sessions_keep_their_promises_whatever_happens() {
+fn sessions_follow_their_contract_under_random_events() {
     let system = actix::System::new();
     system.block_on(async { crate::freeze() });
     let mut config = Config { failure_persistence: None, ..Config::default() };

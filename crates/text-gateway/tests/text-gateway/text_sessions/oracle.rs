@@ -1,5 +1,5 @@
-//! What must be true of sessions, by docs/state-machines/text-session.md: which are alive, which
-//! request is answered in which, and what each remembers. Not for sending anything.
+//! Required properties of sessions, by docs/state-machines/text-session.md: which are alive, in
+//! which one each request is answered, and what each remembers. Not for sending anything.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::world::{IDLE, Instances, MAX_MESSAGES};
 
-/// Nearer than this to its end a session may be over or not.
+/// Within this time of its end a session may be over or not.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// What is known of a session's life.
+/// Known state of a session's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     Live,
@@ -26,22 +26,22 @@ pub(super) enum Life {
 pub(super) struct Known {
     /// The instances that have it in memory.
     here: BTreeSet<usize>,
-    /// Something of it was answered, so that the store has it.
+    /// Set once one of its turns was answered, so that the store has it.
     kept: bool,
-    /// The store failed while it was there: nothing is certain any more.
+    /// Set if the store failed during its life: its state is no longer certain.
     pub(super) murky: bool,
-    /// Somebody asked for its end, and was told of it.
+    /// Set once a client has requested its end, and was informed of it.
     ending: bool,
     pub(super) ended: Option<Instant>,
-    /// Requests in it that are worked on or wait.
+    /// Number of its running and waiting requests.
     busy: usize,
-    /// It was surely used then, and at the latest then.
+    /// Times of the last certain use, and of the last possible use.
     used: (Instant, Instant),
     /// The shortest and the longest idle time in force since.
     idle: (Duration, Duration),
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Open,
@@ -51,13 +51,13 @@ pub(super) enum Outcome {
     Left(Instant),
 }
 
-/// What somebody asked for.
+/// Request of a client.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// Empty for what is no text.
+    /// Empty unless the request is a text.
     pub(super) words: String,
     pub(super) named: Option<String>,
-    /// The session is kept from being over by this.
+    /// Session that this request protects from expiry.
     held: Option<String>,
     pub(super) life: Life,
     pub(super) session: Option<String>,
@@ -72,7 +72,7 @@ impl Request {
     }
 }
 
-/// Everything that is known.
+/// All known sessions and requests.
 pub(super) struct Oracle {
     pub(super) sessions: HashMap<String, Known>,
     pub(super) requests: Vec<Request>,
@@ -88,7 +88,7 @@ impl Oracle {
         Self { sessions, requests, idle: IDLE, instances, store_fails: false }
     }
 
-    /// A session was told on this instance: it is used.
+    /// Records that a session was announced on this instance: this is a use.
     pub(super) fn told(&mut self, id: &str, instance: usize, at: Instant) {
         let idle = self.idle;
         let murky = self.store_fails;
@@ -113,14 +113,15 @@ impl Oracle {
         }
     }
 
-    /// Somebody asked for the end of this session, unless another is gone on with before.
+    /// Records that a client requested the end of this session, unless it switches to another one
+    /// first.
     pub(super) fn may_end(&mut self, id: &str) {
         if let Some(known) = self.sessions.get_mut(id) {
             known.ending = true;
         }
     }
 
-    /// It may have ended, or has.
+    /// Reports whether the session has ended or may have ended.
     pub(super) fn may_have_ended(&self, id: &str) -> bool {
         self.sessions.get(id).is_none_or(|known| known.ending || known.ended.is_some())
     }
@@ -139,7 +140,7 @@ impl Oracle {
         }
     }
 
-    /// Whether a session is alive for a connection of this instance.
+    /// Returns whether a session is alive for a connection of this instance.
     pub(super) fn life(&self, id: &str, instance: usize, at: Instant) -> Life {
         let Some(known) = self.sessions.get(id) else { return Life::Over };
         if known.ended.is_some() {
@@ -164,7 +165,7 @@ impl Oracle {
         }
     }
 
-    /// A request is sent for this session; its number.
+    /// Records a request for this session, and returns its number.
     pub(super) fn sent(
         &mut self,
         words: String,
@@ -198,7 +199,7 @@ impl Oracle {
         self.requests.len() - 1
     }
 
-    /// A request ended like this.
+    /// Records the outcome of a request.
     pub(super) fn done(&mut self, number: usize, outcome: Outcome, at: Instant) {
         let request = &mut self.requests[number];
         let held = request.held.take();
@@ -215,7 +216,8 @@ impl Oracle {
         }
     }
 
-    /// A request whose client left may go on until its calls are over.
+    /// Records that the client of a request left: the request may continue until its calls are
+    /// over.
     pub(super) fn left(&mut self, number: usize, at: Instant) {
         let session = self.requests[number].session.clone();
         self.done(number, Outcome::Left(at), at);
@@ -224,7 +226,7 @@ impl Oracle {
         }
     }
 
-    /// What each session must remember, beside what the model was asked and what is stored.
+    /// Checks the memory of each session against the model's prompts and the stored rows.
     pub(super) fn check_memories(&self, instances: &Instances) {
         let called = |r: &&Request| {
             matches!((r.kind(), &r.outcome), ("server" | "mixed", Outcome::Answered(_)))
@@ -234,7 +236,7 @@ impl Oracle {
         let mut turns: HashMap<&str, Vec<Turn>> = HashMap::new();
         for (words, prompt) in instances.model.asked.lock().unwrap().iter() {
             let request = self.requests.iter().find(|r| r.words == *words);
-            let request = request.unwrap_or_else(|| panic!("nobody asked {words:?} alone"));
+            let request = request.unwrap_or_else(|| panic!("no request said {words:?}"));
             let Some(id) = &request.session else { continue };
             let before = turns.entry(id).or_default();
             let known = &self.sessions[id];
@@ -248,7 +250,7 @@ impl Oracle {
             let row = rows.iter().find(|(kept, _)| kept.as_str() == *id).map(|(_, row)| row);
             let told = turns.get(id.as_str()).map_or([].as_slice(), Vec::as_slice);
             match row {
-                Some(_) if known.ended.is_some() => panic!("{id} ended, and is still kept"),
+                Some(_) if known.ended.is_some() => panic!("{id} ended, and is still stored"),
                 Some(row) => {
                     let state: Value = serde_json::from_str(&row.state).unwrap();
                     let messages: Vec<ChatMessage> =
@@ -261,7 +263,7 @@ impl Oracle {
     }
 }
 
-/// A turn as it is remembered; where one cannot say whether it is, `may`.
+/// A remembered turn; `may` if it is uncertain whether it is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Turn {
     words: String,
@@ -276,7 +278,7 @@ fn kept(request: &Request) -> Option<Turn> {
         Outcome::Cancelled { content, calls } if !content.is_empty() || *calls > 0 => {
             Some(Turn { words, answer: content.clone(), may: false })
         }
-        // Whether its calls had begun is a matter of when it left.
+        // Whether its calls had started depends on when the client left.
         Outcome::Left(_) if matches!(request.kind(), "server" | "client" | "mixed") => {
             Some(Turn { words, answer: String::new(), may: true })
         }
@@ -284,7 +286,7 @@ fn kept(request: &Request) -> Option<Turn> {
     }
 }
 
-/// The remembered turns are the last of those that were: no others, none joined, none lost.
+/// Checks that the remembered turns are the last of these turns: no others, none joined, none lost.
 fn check(what: &str, turns: &[Turn], messages: &[ChatMessage]) {
     let mut seen: Vec<(&str, String)> = Vec::new();
     for message in messages {

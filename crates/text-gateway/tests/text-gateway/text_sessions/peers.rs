@@ -1,5 +1,5 @@
-//! The clients of a sequence: they do what its steps say, read what they are told, and hold it
-//! against the oracle. Not for what is right, which the oracle knows.
+//! The clients of a sequence: they follow its steps, read their messages, and compare them with the
+//! oracle. Not for the required properties, which are in the oracle.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -23,11 +23,11 @@ use crate::ms;
 struct Peer {
     socket: Option<(MemorySocket, Instant)>,
     instance: usize,
-    /// The session that its connection has; what was told last.
+    /// The session of its connection, as last announced.
     own: String,
-    /// Requests that are not ended, in order; `start_session` and `end_session` have no words.
+    /// Requests in progress, in order; `start_session` and `end_session` have no words.
     asked: VecDeque<(usize, Asked)>,
-    /// Calls that were told: of which request, and whether they were answered.
+    /// Announced calls: id, request, and whether they were answered.
     calls: Vec<(String, usize, bool)>,
 }
 
@@ -38,12 +38,12 @@ enum Asked {
     End,
 }
 
-/// A sequence as it is played.
+/// A sequence in progress.
 pub(super) struct Play {
     instances: Instances,
     oracle: Oracle,
     peers: [Peer; PEERS],
-    /// Sessions in the order in which they were told.
+    /// Sessions in the order of their announcement.
     told: Vec<String>,
     process: CancellationToken,
 }
@@ -94,7 +94,7 @@ impl Play {
             Step::Connect(_) => {}
             Step::Sweep(instance) => {
                 let services = &self.instances.services;
-                // Where the store is down, memory is swept all the same.
+                // Even if the store is down, memory is swept.
                 services[instance % services.len()].sessions.sweep().await.unwrap_or_default();
             }
             Step::ShortIdle(short) => {
@@ -110,7 +110,7 @@ impl Play {
                 self.oracle.store(fails);
             }
             Step::Wait(time) => {
-                // Looked at often enough to see in time what is used.
+                // Checked often enough to observe uses in time.
                 for _ in 0..time / 10_000 {
                     tokio::time::sleep(ms(10_000)).await;
                     self.hear();
@@ -223,7 +223,7 @@ impl Play {
         }
     }
 
-    /// Reads what everybody was told so far, in the order of time.
+    /// Reads all messages so far, in the order of time.
     fn hear(&mut self) {
         let mut heard = Vec::new();
         for (number, peer) in self.peers.iter_mut().enumerate() {
@@ -235,7 +235,7 @@ impl Play {
         heard.sort_by_key(|(at, _, _)| *at);
         for (at, number, what) in heard {
             let name = what.name();
-            let Received::Text(message) = what else { panic!("{number} was told {name}") };
+            let Received::Text(message) = what else { panic!("{number} received {name}") };
             self.tell(number, at, &name, &message);
         }
     }
@@ -270,7 +270,7 @@ impl Play {
             }
             ("error", first) => self.fails(number, first, message, at),
             ("tools_registered" | "tool_call" | "llm_delta", _) => {}
-            (name, first) => panic!("{number} was told {name} while it asked {first:?}"),
+            (name, first) => panic!("{number} received {name} for the request {first:?}"),
         }
     }
 
@@ -281,7 +281,7 @@ impl Play {
             match asked {
                 Asked::Start => {
                     let wanted = asking.named.clone();
-                    assert!(wanted.is_none_or(|wanted| wanted == id), "another session was told");
+                    assert!(wanted.is_none_or(|wanted| wanted == id), "wrong session announced");
                     assert!(asking.named.is_none() || asking.life != Life::Over, "{id} is over");
                     self.oracle.done(request, Outcome::Failed, at);
                     self.peers[number].asked.pop_front();
@@ -291,9 +291,9 @@ impl Play {
                     asking.session = Some(id.to_owned());
                     let ended = self.oracle.may_have_ended(own);
                     let life = self.oracle.requests[request].life;
-                    assert!(ended || life != Life::Live, "{own} is alive, and {id} was begun");
+                    assert!(ended || life != Life::Live, "{own} is alive, and {id} was started");
                 }
-                _ => panic!("{number} was told {id} while it asked {asked:?}"),
+                _ => panic!("{number} received {id} for the request {asked:?}"),
             }
         }
         self.peers[number].own = id.to_owned();
@@ -303,19 +303,19 @@ impl Play {
         }
     }
 
-    /// A request is worked on in this session, which must be alive.
+    /// Records that a request is executed in this session, which must be alive.
     fn begins(&mut self, number: usize, request: usize, at: Instant) {
         let peer = &self.peers[number];
         let asking = &mut self.oracle.requests[request];
         let id = asking.named.clone().unwrap_or_else(|| peer.own.clone());
         asking.session = Some(id.clone());
-        // One that waited may have kept it from being over.
+        // A waiting request may have protected the session from expiry.
         let unsure = asking.life == Life::Unsure;
         let ended = unsure || self.oracle.may_have_ended(&id);
         let life = self.oracle.life(&id, peer.instance, at);
         assert!(
             life != Life::Over || ended,
-            "{id} is over, and {} is worked on",
+            "{id} is over, and {} is executed in it",
             self.oracle.requests[request].words
         );
         self.oracle.told(&id, peer.instance, at);
@@ -352,7 +352,7 @@ impl Play {
             return;
         }
         let (request, _) =
-            first.unwrap_or_else(|| panic!("{number} was told {message} for nothing"));
+            first.unwrap_or_else(|| panic!("{number} received {message} without a request"));
         let asking = &self.oracle.requests[request];
         let ended = |id: &String| self.oracle.may_have_ended(id);
         let kind = asking.kind();
@@ -365,7 +365,7 @@ impl Play {
             "TOOL_RESULT_TIMEOUT" => matches!(kind, "client" | "mixed"),
             _ => false,
         };
-        assert!(right, "{number} was told {message} for {asking:?}");
+        assert!(right, "{number} received {message} for {asking:?}");
         self.end(number, request, Outcome::Failed, at);
     }
 
@@ -374,7 +374,7 @@ impl Play {
         self.peers[number].asked.pop_front();
     }
 
-    /// Waits until every request is ended, and looks at what everybody remembers.
+    /// Waits until every request has ended, and checks the memories of all sessions.
     async fn finish(mut self) {
         for _ in 0..200 {
             if self.peers.iter().all(|peer| peer.asked.is_empty()) {

@@ -1,5 +1,5 @@
-//! What the sessions live in: a store and locks that several instances share, a model whose words
-//! follow from what it is asked, a tool of the server. Not for what is asked of them.
+//! Environment of the sessions: a store and locks that several instances share, a model whose words
+//! are a function of its prompt, a tool of the server. Not for requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,14 +26,14 @@ use tokio_util::sync::CancellationToken;
 use crate::ms;
 use crate::text_clients::keep_in;
 
-/// Sessions unused for this long are over, unless a sequence changes it.
+/// Idle time of sessions, unless a sequence changes it.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
-/// What it changes it to.
+/// Idle time after such a change.
 pub(crate) const SHORT_IDLE: Duration = Duration::from_secs(25);
-/// What a session remembers.
+/// Maximum number of messages that a session remembers.
 pub(crate) const MAX_MESSAGES: usize = 10;
 
-/// Keeps sessions for all instances, unless it is told to fail.
+/// Store of all instances, which fails on demand.
 #[derive(Default)]
 pub(crate) struct MemoryStore {
     pub(crate) rows: Mutex<HashMap<SessionId, KeptSession>>,
@@ -42,7 +42,7 @@ pub(crate) struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// A moment passes, and the store may be down.
+    /// Takes a moment, and fails if the store is down.
     async fn works(&self) -> Result<(), BoxError> {
         tokio::time::sleep(ms(2)).await;
         match self.fails.load(Ordering::Relaxed) {
@@ -115,10 +115,10 @@ impl SessionLocks for Locks {
     fn observe(&self, _: i64) {}
 }
 
-/// A model that does what the last words of a person tell it: `q7 slow`.
+/// A model that follows the last words of a person: `q7 slow`.
 #[derive(Default)]
 pub(crate) struct TestModel {
-    /// What it was asked first for each request, by the request's words.
+    /// First prompt of each request, by the request's words.
     pub(crate) asked: Mutex<Vec<(String, Vec<ChatMessage>)>>,
     calls: AtomicU64,
 }
@@ -132,7 +132,7 @@ const MANY: [(&str, &str); 21] = {
     calls
 };
 
-/// What a model does with these words.
+/// Returns the delay and the calls of a model for these words.
 fn deeds(kind: &str) -> (Duration, &'static [(&'static str, &'static str)]) {
     match kind {
         "slow" => (ms(20_000), &[]),
@@ -160,7 +160,7 @@ impl Llm for TestModel {
         let text = |text: String| Ok(LlmDelta::Text(text));
         let finished = Ok(LlmDelta::Finished { truncated: false, usage: None });
         let fault =
-            ProviderError::because("model", ProviderErrorKind::Unavailable, "as it was told");
+            ProviderError::because("model", ProviderErrorKind::Unavailable, "as the words demand");
         let (wait, calls) = if answers_tools { (ms(10), [].as_slice()) } else { deeds(&kind) };
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let call = |(n, (name, arguments)): (usize, &(&str, &str))| {
@@ -182,7 +182,7 @@ impl Llm for TestModel {
     }
 }
 
-/// A tool that changes the world, which takes 5 s.
+/// A tool that changes the world, and takes 5 s.
 struct World(Arc<AtomicU64>);
 
 impl ToolSource for World {
@@ -216,12 +216,12 @@ impl ToolSource for World {
     }
 }
 
-/// The instances of a server, and what they share.
+/// The instances of a server, and their shared parts.
 pub(crate) struct Instances {
     pub(crate) services: Vec<TextGateway>,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) model: Arc<TestModel>,
-    /// Calls of the server's tool that ran to their end.
+    /// Number of calls of the server's tool that ran to their end.
     pub(crate) turned_on: Arc<AtomicU64>,
 }
 

@@ -1,7 +1,7 @@
-//! The gauntlet: every adapter of a tool server, behind a proxy that hurts its connections in each
-//! way. A call has an end within its time and never runs twice; the log and the metrics tell of it;
-//! the next one is answered as if nothing had been; nothing is left behind. Not for which error an
-//! adapter tells.
+//! The gauntlet: every adapter of a tool server, behind a proxy that injects each kind of fault
+//! into its connections. A call ends within its time limit and never runs twice; the log and the
+//! metrics report it; the next call succeeds; nothing is left behind. Not for the errors of single
+//! adapters.
 
 mod services;
 
@@ -28,23 +28,23 @@ use serde_json::json;
 
 use self::services::{FILLED, Service, Speaks};
 
-/// Longest time of a call, and of an attempt to connect.
+/// Time limit of a call, and of an attempt to connect.
 const TIMEOUT_MS: u64 = 2_500;
-/// Longest time of a call here: its own, and what a busy machine takes.
+/// Time limit of a call in these tests: its own, plus the delays of a busy machine.
 const WITHIN: Duration = Duration::from_millis(TIMEOUT_MS + 8_000);
-/// Faults at the same time: each has a server, and programs of its own.
+/// Number of concurrent faults: each has a server and programs of its own.
 const AT_ONCE: usize = 6;
-/// Longest time in which all of a source is gone.
+/// Time limit for stopping all parts of a source.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
-/// Longest time until a connection that is silent is replaced after a call: the wait for a list of
-/// tools, the end of the old one, and the pause before the new one.
+/// Time limit for replacing a silent connection after a call: the wait for a list of tools, the end
+/// of the old connection, and the pause before the new one.
 const NOTICED_WITHIN: Duration = Duration::from_secs(12);
-/// Most memory that all faults together need, with the servers in this process, in bytes.
+/// Maximum memory for all faults together, with the servers in this process, in bytes.
 const MOST_MEMORY: usize = 300 << 20;
-/// Program that is a connection to this port; it ends with the connection.
+/// Program that connects its standard streams to this port; it ends with the connection.
 const BRIDGE: &str = "exec 3<>/dev/tcp/127.0.0.1/$0; (cat <&3; kill $$) & exec cat >&3";
 
-/// What speaks to a tool server.
+/// Client of a tool server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Adapter {
     McpHttp,
@@ -54,7 +54,7 @@ enum Adapter {
     LiteMcpProgram,
 }
 
-/// The server behind an adapter.
+/// Server behind an adapter.
 enum Behind {
     Real(Listening),
     Ours(Service),
@@ -78,7 +78,7 @@ impl Adapter {
         }
     }
 
-    /// None where the programs of others are not installed.
+    /// Starts the server. Returns none if third-party programs are not installed.
     async fn server(self) -> Option<Behind> {
         let speaks = match self {
             Self::McpHttp => {
@@ -95,7 +95,8 @@ impl Adapter {
         Some(Behind::Ours(Service::start(speaks).await))
     }
 
-    /// The adapter of a protocol over a kind of connection that we make, if there is one.
+    /// Returns the adapter of a protocol over a kind of connection that this server opens, if there
+    /// is one.
     fn of(protocol: ToolProtocol, kind: SourceKind) -> Option<Self> {
         match (protocol, kind) {
             (ToolProtocol::Mcp, SourceKind::Http) => Some(Self::McpHttp),
@@ -108,7 +109,8 @@ impl Adapter {
         }
     }
 
-    /// Settings of a server of this name that lead through the proxy; `secure` is `s` for TLS.
+    /// Returns settings of a server of this name that lead through the proxy; `secure` is `s` for
+    /// TLS.
     fn settings(self, name: &str, proxy: &FaultProxy, secure: &str) -> ToolServer {
         let port = proxy.port().to_string();
         let bridge = ["-c", BRIDGE, &port];
@@ -123,7 +125,8 @@ impl Adapter {
         ToolServer { timeout_ms: TIMEOUT_MS, start_timeout_ms: TIMEOUT_MS, ..server }
     }
 
-    /// Bytes of answers on a connection after which the answer to a call has begun.
+    /// Returns the number of bytes received on a connection after which the answer to a call has
+    /// started.
     fn in_the_midst(self) -> usize {
         match self {
             Self::McpHttp => 450,
@@ -135,7 +138,8 @@ impl Adapter {
     }
 }
 
-/// How a call came out, in one word of the table, and how often the tool was called by then.
+/// Returns the outcome of a call as a word of the table, and the number of calls of the tool so
+/// far.
 fn outcome(ended: &EndedCall, key: &str) -> (Expected, u32) {
     if ended.failure.is_some() {
         return (Expected::Failed, 0);
@@ -166,7 +170,7 @@ impl Tool {
         Self { toolbox, offer }
     }
 
-    /// Lets it count with this key.
+    /// Calls the tool `count` with this key.
     async fn count(&self, key: &str) -> EndedCall {
         let name = self.offer.resolve_name("count").unwrap().to_owned();
         let arguments = json!({ "key": key }).to_string();
@@ -178,7 +182,8 @@ impl Tool {
     }
 }
 
-/// Whether the log and the metrics tell of this outcome of a call to the source of this name.
+/// Reports whether the log and the metrics contain this outcome of a call to the source of this
+/// name.
 fn is_told(source: &str, hurt: Expected) -> bool {
     let source = (format!("\"source\":\"{source}\""), format!("name=\"{source}\""));
     let ends = |end: &str| {
@@ -192,8 +197,8 @@ fn is_told(source: &str, hurt: Expected) -> bool {
     }
 }
 
-/// Sets a fault. Then the old connections are gone, unless they are silent, and the source has noticed:
-/// it has none, or already another one.
+/// Sets a fault. Then waits until the old connections are gone, unless they are silent, and the
+/// source has noticed: it has no connection, or already another one.
 async fn hurt_by(fault: Fault, adapter: Adapter, proxy: &FaultProxy, all: &Sources) {
     let frozen = matches!(fault, Fault::Frozen);
     let before = all.inventory(AGENT).sources[0].connections;
@@ -207,7 +212,8 @@ async fn hurt_by(fault: Fault, adapter: Adapter, proxy: &FaultProxy, all: &Sourc
     }
 }
 
-/// Calls while one fault is there, and afterwards. Returns the line of the table, and what is wrong.
+/// Makes calls during a fault, and afterwards. Prints a row of the table; returns an error if a
+/// check fails.
 async fn meets(adapter: Adapter, port: u16, number: usize, row: Row) -> Result<(), String> {
     let Row { name, fault, expected } = row;
     let proxy = FaultProxy::before(&format!("http://127.0.0.1:{port}")).await;
@@ -248,7 +254,7 @@ async fn meets(adapter: Adapter, port: u16, number: usize, row: Row) -> Result<(
     let stopped = stopping.elapsed();
     drop((tool, all));
     proxy.until_closed().await;
-    // Of what a program prints, what a wrong byte leaves readable is an answer.
+    // An answer on a program's standard output with a corrupted byte may still be readable.
     let is_read = adapter == Adapter::McpProgram && is_corrupted && hurt == Expected::Answered;
     let good = before == (Expected::Answered, 1)
         && was_hit
@@ -267,7 +273,7 @@ async fn meets(adapter: Adapter, port: u16, number: usize, row: Row) -> Result<(
     ))
 }
 
-/// Hurts the adapter in each way, with a good call before and after each.
+/// Injects each fault into the adapter, with a successful call before and after each.
 async fn runs(adapter: Adapter) {
     let Some(behind) = adapter.server().await else { return };
     observed();
@@ -289,22 +295,22 @@ async fn runs(adapter: Adapter) {
     assert_eq!(children(), programs, "no program is left");
 }
 
-/// The process ids of this process's children.
+/// Returns the process ids of this process's children.
 fn children() -> BTreeSet<u32> {
     let ours = std::process::id().to_string();
     let all = std::fs::read_dir("/proc").unwrap();
     let ids = all.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
     let is_ours = |id: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        // Behind the name in brackets: the state, and the parent's id.
+        // After the name in brackets: the state, and the parent's id.
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split(' ').nth(2));
         parent.is_some_and(|parent| parent == ours)
     };
     ids.filter(is_ours).collect()
 }
 
-/// The connection is silent from now on, and the server is there, as after a cable was pulled: the
-/// call that finds out is in vain, and soon there is another connection.
+/// Checks that a connection that falls silent while the server is up, as after a cable was pulled,
+/// is replaced: one call fails, and soon there is another connection.
 async fn silence_is_noticed(adapter: Adapter) {
     let behind = adapter.server().await.unwrap();
     let proxy = FaultProxy::before(&format!("http://127.0.0.1:{}", behind.port())).await;
@@ -332,7 +338,7 @@ async fn a_connection_that_is_silent_is_replaced() {
     join_all(all.map(silence_is_noticed)).await;
 }
 
-/// Lets the handshake of TLS fail in each way: an error each time, soon.
+/// Lets the TLS handshake fail in each way, and checks that each attempt returns an error soon.
 async fn runs_tls(adapter: Adapter) {
     let proxy = FaultProxy::before("http://127.0.0.1:9").await;
     for how in Tls::ALL {

@@ -1,5 +1,5 @@
-//! Tool servers of the gauntlet: each has the tool `count`, which tells how often it was called
-//! with a key. Not for servers that misbehave: that is the proxy before them.
+//! Tool servers of the gauntlet: each has the tool `count`, which returns the number of its calls
+//! with a key. Not for servers that misbehave: the proxy in front of them does that.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 
-/// Letters behind the figure, so that an answer has a midst.
+/// Letters after the number, so that an answer has a middle.
 pub(super) const FILLED: usize = 400;
 
-/// What a server speaks.
+/// Protocol of a server.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Speaks {
-    /// MCP, a message a line.
+    /// MCP, one message per line.
     McpLines,
     /// LiteMCP, with its end mark.
     LiteMcpLines,
@@ -33,7 +33,7 @@ pub(super) enum Speaks {
 struct Counts(Mutex<HashMap<String, u32>>);
 
 impl Counts {
-    /// What the tool answers to a call with this key.
+    /// Returns the tool's answer to a call with this key.
     fn count(&self, key: &Value) -> String {
         let key = key.as_str().unwrap_or_default();
         let mut counts = self.0.lock().unwrap();
@@ -71,7 +71,7 @@ impl Drop for Service {
     }
 }
 
-/// Serves one connection; its end is nobody's fault.
+/// Serves one connection; its end is not an error.
 async fn serve(stream: TcpStream, speaks: Speaks, counts: &Counts) -> Option<()> {
     match speaks {
         Speaks::McpLines => lines(stream, "\n", |asked| mcp(asked, counts)).await,
@@ -131,7 +131,7 @@ async fn http(mut stream: TcpStream, counts: &Counts) -> Option<()> {
     }
 }
 
-/// What a server of 2025-11-25 answers.
+/// Returns the answer of a server of 2025-11-25.
 fn mcp(asked: &Value, counts: &Counts) -> Option<Value> {
     let id = asked.get("id")?;
     let schema = json!({"type": "object", "properties": {"key": {"type": "string"}}});

@@ -1,5 +1,5 @@
-//! What firmware versions do differently, and the rules of sending, each as a test in virtual
-//! time; and what no series of events may break. Not for sockets.
+//! Differences between firmware versions and rules of sending, each as a test in virtual time; and
+//! invariants for any series of events. Not for sockets.
 
 use bytes::Bytes;
 use hearken_proto::device::{AudioPacket, Framing, ListenMode};
@@ -30,7 +30,7 @@ impl Bench {
 }
 
 #[test]
-fn two_seconds_before_the_wake_word_come_before_anything_else() {
+fn audio_from_before_the_wake_word_is_sent_first() {
     let mut bench = Bench::new("2.4.2", ListenMode::Auto);
     for n in 0..100 {
         bench.at(u64::from(n) * 60, heard(n));
@@ -51,7 +51,7 @@ fn two_seconds_before_the_wake_word_come_before_anything_else() {
 }
 
 #[test]
-fn a_build_without_wake_word_sound_and_a_button_only_listen() {
+fn a_button_or_a_build_without_wake_word_audio_only_listens() {
     for event in [Event::Wake { word: None }, Event::Button] {
         let mut bench = Bench::new("2.4.2", ListenMode::Auto);
         bench.at(0, heard(1)).at(60, event).at(70, Event::SocketOpen).text(80, HELLO);
@@ -61,7 +61,7 @@ fn a_build_without_wake_word_sound_and_a_button_only_listen() {
 }
 
 #[test]
-fn a_second_wake_in_idle_goes_as_its_version_does() {
+fn a_second_wake_in_idle_differs_by_version() {
     let both = &["listen detect x", "listen start manual"][..];
     for (profile, sends, connects, lost) in [
         ("1.6.6", &[][..], true, 0),
@@ -76,7 +76,7 @@ fn a_second_wake_in_idle_goes_as_its_version_does() {
         bench.out.clear();
         bench.at(20, Event::Wake { word: Some("x".into()) });
         let sent = bench.sent();
-        // Old firmware tells the states of its things before.
+        // Old firmware reports the states of its things first.
         let sent: Vec<_> = sent.iter().filter(|s| *s != "iot").collect();
         assert_eq!(sent, sends, "{profile}");
         assert_eq!(bench.out.contains(&Output::Connect), connects, "{profile}");
@@ -85,7 +85,7 @@ fn a_second_wake_in_idle_goes_as_its_version_does() {
 }
 
 #[test]
-fn an_interruption_silences_old_firmware_at_once() {
+fn an_interruption_stops_playback_of_old_firmware_at_once() {
     for (profile, lost, plays_on) in [("1.7.6", 2, false), ("1.8.0", 0, true)] {
         let mut bench = Bench::listening(profile, ListenMode::Auto);
         bench.text(0, START).packet(20).packet(20).at(40, Event::Button).packet(60);
@@ -93,7 +93,7 @@ fn an_interruption_silences_old_firmware_at_once() {
         bench.at(85, Event::Nothing);
         assert_eq!(bench.played_at().len() == 2, plays_on, "{profile}");
         bench.text(90, STOP).text(100, START).packet(120);
-        assert_eq!(bench.played_at().last(), Some(&120), "{profile}: the next reply is heard");
+        assert_eq!(bench.played_at().last(), Some(&120), "{profile}: the next reply is played");
     }
 }
 
@@ -109,7 +109,7 @@ fn audio_outside_speaking_is_played_in_idle_up_to_1_6_6() {
 }
 
 #[test]
-fn realtime_throws_the_tail_away_up_to_1_6_6_and_manual_never() {
+fn realtime_discards_the_tail_up_to_1_6_6_and_manual_never() {
     for (profile, cut) in [("1.6.6", 1), ("1.7.6", 0), ("2.0.0", 0), ("2.4.2", 0)] {
         let mut bench = Bench::listening(profile, ListenMode::Realtime);
         bench.text(0, START).packet(20).packet(20).text(40, STOP);
@@ -122,7 +122,7 @@ fn realtime_throws_the_tail_away_up_to_1_6_6_and_manual_never() {
 }
 
 #[test]
-fn wake_words_while_listening_are_heard_from_2_2_4_on_where_built_in() {
+fn wake_words_while_listening_work_from_2_2_4_on_if_built_in() {
     for (profile, wakes, sends) in
         [("2.2.2", true, 0), ("2.2.6", true, 2), ("2.4.2", true, 2), ("2.4.2", false, 0)]
     {
@@ -134,7 +134,7 @@ fn wake_words_while_listening_are_heard_from_2_2_4_on_where_built_in() {
 }
 
 #[test]
-fn a_blocked_socket_fills_the_send_queue_and_one_end_of_it_is_lost() {
+fn a_full_send_queue_drops_the_oldest_or_newest_packets() {
     for (profile, first, last) in [("2.4.2", 10, 49), ("2.3.0", 0, 39)] {
         let mut bench = Bench::listening(profile, ListenMode::Auto);
         bench.at(0, Event::SocketBlocked);
@@ -152,7 +152,7 @@ fn a_blocked_socket_fills_the_send_queue_and_one_end_of_it_is_lost() {
 }
 
 #[test]
-fn what_waits_for_a_lost_socket_is_lost() {
+fn packets_queued_for_a_lost_socket_are_dropped() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.at(0, Event::SocketBlocked).at(10, heard(1)).at(20, Event::SocketClosed);
     bench.at(30, Event::Button).at(40, Event::SocketOpen);
@@ -161,23 +161,23 @@ fn what_waits_for_a_lost_socket_is_lost() {
 }
 
 #[test]
-fn a_reboot_drops_the_socket_and_takes_its_time() {
+fn a_reboot_drops_the_socket_and_lasts_its_time() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.text(0, r#"{"type":"system","command":"reboot"}"#);
     assert!(bench.out.contains(&Output::Disconnect));
     assert_eq!(bench.device.state(), DeviceState::Idle);
     bench.at(10, Event::Button);
-    assert!(!bench.out.contains(&Output::Connect), "deaf while it restarts");
+    assert!(!bench.out.contains(&Output::Connect), "unresponsive while it restarts");
     bench.at(REBOOT.as_millis() as u64, Event::Button).at(5_001, Event::SocketOpen);
     bench.text(5_002, r#"{"type":"hello","transport":"websocket"}"#);
     let Some(Output::Text(last)) = bench.out.iter().rfind(|o| matches!(o, Output::Text(_))) else {
-        panic!("it says nothing")
+        panic!("no message")
     };
     assert!(last.starts_with(r#"{"session_id":"","#), "the old session is forgotten: {last}");
 }
 
 #[test]
-fn messages_that_confuse_firmware_are_told() {
+fn messages_that_confuse_firmware_are_reported() {
     let offences = |profile: &str, text: &str| {
         let mut bench = Bench::listening(profile, ListenMode::Auto);
         bench.text(10, text);
@@ -205,7 +205,7 @@ fn messages_that_confuse_firmware_are_told() {
 }
 
 #[test]
-fn a_hello_in_between_changes_the_shape_and_the_session() {
+fn a_second_hello_changes_audio_parameters_and_session() {
     let mut bench = Bench::listening("2.4.2", ListenMode::Auto);
     bench.text(0, START);
     let two_of_60_ms = Bytes::from_static(&[(3 << 3) | 1, 0]);
@@ -216,7 +216,7 @@ fn a_hello_in_between_changes_the_shape_and_the_session() {
         r#"{"type":"hello","transport":"websocket","session_id":"t",
             "audio_params":{"sample_rate":16000,"frame_duration":120}}"#,
     );
-    assert_eq!(bench.device.state(), DeviceState::Speaking, "nothing begins again");
+    assert_eq!(bench.device.state(), DeviceState::Speaking, "nothing restarts");
     bench.at(40, Event::Binary(two_of_60_ms));
     assert_eq!(bench.played_at(), [40]);
     bench.at(50, Event::Button);
@@ -232,7 +232,7 @@ fn a_hello_in_between_changes_the_shape_and_the_session() {
 }
 
 #[test]
-fn framing_and_session_are_those_of_the_version() {
+fn framing_and_session_id_depend_on_the_version() {
     for (profile, wanted, framing, session) in [
         ("1.6.0", 3, Framing::V1, ""),
         ("1.6.2", 3, Framing::V3, ""),
@@ -251,7 +251,7 @@ fn framing_and_session_are_those_of_the_version() {
 }
 
 #[test]
-fn with_server_aec_packets_carry_the_time_of_what_was_played() {
+fn with_server_aec_packets_have_the_timestamp_of_played_audio() {
     let build = Build { server_aec: true, ..Build::default() };
     let mut bench = Bench::built("2.4.2", ListenMode::Realtime, 2, build).connected();
     let down = |timestamp_ms| {
@@ -270,22 +270,22 @@ fn with_server_aec_packets_carry_the_time_of_what_was_played() {
         .packets_sent()
         .into_iter()
         .map(|frame| Framing::V2.decode(&frame).unwrap().timestamp_ms);
-    // At 400 ms four have been played since: too many, so the oldest is dropped unsent.
+    // At 400 ms four packets were played since: too many, so the oldest timestamp is dropped unsent.
     assert_eq!(stamps.collect::<Vec<_>>(), [0, 60, 0, 120, 0, 240, 300]);
 }
 
 #[test]
-fn a_header_that_lies_is_an_offence() {
+fn a_header_with_a_wrong_length_is_an_offence() {
     let build = Build::default();
     let mut bench = Bench::built("2.4.2", ListenMode::Auto, 3, build).connected();
     bench.text(0, START);
-    // Announces nine bytes and has one.
+    // Announces nine bytes and contains one.
     bench.at(20, Event::Binary(Bytes::from_static(&[0, 0, 0, 9, 24])));
     assert_eq!(bench.lost(Loss::Malformed), 1);
     assert!(bench.facts().any(|(_, f)| matches!(f, Fact::Offence(_))));
 }
 
-/// Anything that can happen, and how long after the event before.
+/// Any event, and the time since the previous one.
 fn events() -> impl Strategy<Value = (u64, Event)> {
     let text = prop_oneof![
         Just(HELLO.to_owned()),
@@ -326,7 +326,7 @@ fn events() -> impl Strategy<Value = (u64, Event)> {
 
 proptest! {
     #[test]
-    fn whatever_happens_every_packet_is_accounted_for(
+    fn every_packet_is_accounted_for_in_any_series_of_events(
         profile in 0..PROFILES.len(),
         mode in prop_oneof![
             Just(ListenMode::Auto), Just(ListenMode::Manual), Just(ListenMode::Realtime)

@@ -1,5 +1,5 @@
 //! One household: a virtual device, its microphone, the network and the server, all in virtual
-//! time. Lets time pass until something that a person waits for. Not for what people do.
+//! time. Advances time until an event that a person waits for. Not for the actions of people.
 
 use std::time::Duration;
 
@@ -18,17 +18,16 @@ use super::plan::Plan;
 use super::vendors::{Shared, World, lock};
 use super::wire::{Mark, Server, Wire};
 
-/// An abort is answered within the way there and back, and this.
+/// Maximum time for the response to an abort, in addition to the network latency.
 const STOP_WITHIN: Duration = Duration::from_millis(100);
-/// Actors end this soon after a connection was dropped.
+/// Time limit for actors to end after a connection was dropped.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// The conversation is over: somebody walked away, hung up, or the server closed.
+/// The conversation is over: the person left or disconnected, or the server closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Over;
 
-/// A device that is gone without a word, as one that lost its power: nothing is sent any more, and
-/// nothing answered, but the server does not know.
+/// A device that lost its power: it sends and answers nothing, but the server does not know.
 struct Silent(#[expect(dead_code, reason = "held, so that the server does not know")] Wire);
 
 pub(crate) struct Home {
@@ -40,22 +39,22 @@ pub(crate) struct Home {
     bench: VirtualDevice<Judge>,
     drift: Drift,
     microphone: Microphone,
-    /// The microphone is listened to although no packet is sent.
+    /// The microphone is recorded although no packet is sent.
     pub(crate) alert: bool,
     wire: Option<Wire>,
     network: Dice,
     opening: Option<Duration>,
     silent: Vec<Silent>,
-    /// When somebody walks away, whatever happens then.
+    /// Time at which the person leaves, whatever the state.
     pub(crate) walks_away: Option<Duration>,
     over: bool,
-    /// Nobody means to speak any more: the server may close.
+    /// The person does not intend to speak again: the server may close.
     pub(crate) may_close: bool,
-    /// What the person says is meant for the server.
+    /// The person's words are meant for the server.
     words: bool,
-    /// It is to end a reply.
+    /// They are meant to interrupt a reply.
     interrupts: bool,
-    /// The packet being sent is such voice.
+    /// Mark of the packet being sent.
     mark: Mark,
 }
 
@@ -127,22 +126,22 @@ impl Home {
         self.judge().note(now, line);
     }
 
-    /// How long nothing has come from the server.
+    /// Time since the last message from the server.
     pub(crate) fn quiet_for(&self) -> Duration {
         self.now().saturating_sub(self.bench.observer().last_heard_of)
     }
 
-    /// How long the person has said nothing.
+    /// Time since the person's last words.
     pub(crate) fn silent_for(&self) -> Duration {
         self.now().saturating_sub(self.bench.observer().voiced.unwrap_or_default())
     }
 
-    /// A time of chance, from `low` to `high` milliseconds.
+    /// A random time from `low` to `high` milliseconds.
     pub(crate) fn dice_ms(&mut self, low: u64, high: u64) -> Duration {
         self.dice.ms(low, high)
     }
 
-    /// A new conversation may begin.
+    /// A new conversation may start.
     pub(crate) fn come_back(&mut self) {
         self.over = false;
         self.may_close = false;
@@ -150,7 +149,7 @@ impl Home {
         self.judge().counts.visits += 1;
     }
 
-    /// A person does something to the device.
+    /// A person uses the device.
     pub(crate) fn act(&mut self, event: Event) {
         self.note(|| format!("person: {event:?}"));
         let tacit = event == Event::TalkPressed && self.state() == DeviceState::Idle;
@@ -163,7 +162,7 @@ impl Home {
         self.mark = Mark::Nothing;
     }
 
-    /// A person makes a sound for so long. `words` are meant for the server.
+    /// A person makes a sound of this length. `words` are meant for the server.
     pub(crate) fn voice(&mut self, length: Duration, words: bool) {
         self.note(|| format!("person: {} for {length:?}", if words { "speaks" } else { "coughs" }));
         let now = self.now();
@@ -176,7 +175,7 @@ impl Home {
         }
     }
 
-    /// The person falls silent.
+    /// The person stops speaking.
     pub(crate) fn hush(&mut self) {
         self.microphone.hush();
         self.interrupts = false;
@@ -207,7 +206,7 @@ impl Home {
                     self.send(Message::Text(text.into()), mark);
                 }
                 LinkAction::Binary(bytes) => self.send(Message::Binary(bytes), self.mark),
-                LinkAction::Upload(_) => self.fault("a picture was asked for"),
+                LinkAction::Upload(_) => self.fault("a picture was requested"),
             }
         }
     }
@@ -229,7 +228,7 @@ impl Home {
         }
     }
 
-    /// The device is gone: out of reach, or without power.
+    /// The device disappears: out of reach, or without power.
     pub(crate) fn walk_away(&mut self) {
         let silently = self.dice.chance(300);
         self.note(|| format!("person: walks away{}", if silently { " in silence" } else { "" }));
@@ -239,7 +238,7 @@ impl Home {
         self.over = true;
     }
 
-    /// Lets time pass until this is so, or that time has come; tells whether it is so.
+    /// Advances time until the condition holds or the deadline is reached; returns whether it holds.
     pub(crate) async fn until(
         &mut self,
         deadline: Duration,
@@ -275,13 +274,13 @@ impl Home {
         }
     }
 
-    /// Lets so much time pass.
+    /// Advances time by this much.
     pub(crate) async fn pass(&mut self, time: Duration) -> Result<(), Over> {
         let deadline = self.now() + time;
         self.until(deadline, |_| false).await.map(|_| ())
     }
 
-    /// Lets some time pass, from `low` to `high` milliseconds.
+    /// Advances time by a random time from `low` to `high` milliseconds.
     pub(crate) async fn linger(&mut self, low: u64, high: u64) -> Result<(), Over> {
         let time = self.dice.ms(low, high);
         self.pass(time).await
@@ -295,7 +294,7 @@ impl Home {
         dues.into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
-    /// Lets happen what is due by now, in the order of time as far as it matters.
+    /// Processes everything that is due by now, in order of time as far as it matters.
     fn catch_up(&mut self) {
         let now = self.now();
         if self.walks_away.is_some_and(|at| at <= now) {
@@ -329,7 +328,7 @@ impl Home {
         if let Some(since) = self.bench.observer().unanswered_abort(now)
             && since > way + STOP_WITHIN
         {
-            self.fault("an abort is not answered");
+            self.fault("an abort has no response");
             self.judge().forgive_abort();
         }
     }
@@ -390,8 +389,8 @@ impl Home {
         self.over = true;
     }
 
-    /// Nobody is there for a while; what was left behind must end by then, except connections of
-    /// which the server does not know that they are gone.
+    /// Leaves the device unused for a while. What was left behind must end by then, except
+    /// connections whose loss the server does not know.
     pub(crate) async fn leave_alone(&mut self, time: Duration) {
         self.alert = false;
         self.hush();
@@ -404,11 +403,11 @@ impl Home {
         let lives = self.server.connections();
         let soon = ENDS_WITHIN + self.plan.base + self.plan.jitter;
         if time > soon && lives > self.silent.len() {
-            self.fault(format!("{lives} connections live"));
+            self.fault(format!("{lives} connections are open"));
         }
     }
 
-    /// The device is switched off for good: nothing of it may be left.
+    /// The device is switched off for good: none of its actors may be left.
     pub(crate) async fn end(&mut self) {
         self.drop_wire(false);
         if !self.silent.is_empty() {
@@ -425,7 +424,7 @@ impl Home {
         }
     }
 
-    /// What was found.
+    /// The results.
     pub(crate) fn into_judge(self) -> Judge {
         self.bench.into_observer()
     }

@@ -1,15 +1,15 @@
-//! What must never be, judged from what the server sends and what the device does with it. Not for
-//! what people do, nor for how long they wait, which is in [`super::home`].
+//! Invariants, checked against the messages of the server and the reaction of the device. Not for
+//! the actions of people, nor for their waiting times, which are in [`super::home`].
 //!
-//! Every sound that is lost is a fault, except
-//! - sound that the server sent before it could know that the person interrupted (by button, wake
-//!   word or talk button), and sound that waited in the device then;
-//! - sound thrown away because the person spoke over it in realtime mode: firmware up to 1.6.6
-//!   does so at `tts stop`;
-//! - sound in a device whose socket is gone.
+//! Every lost packet is a fault, except
+//! - packets that the server sent before it could know of the interruption (by button, wake word or
+//!   talk button), and packets queued in the device then;
+//! - packets discarded because the person spoke over the reply in realtime mode: firmware up to
+//!   1.6.6 does so at `tts stop`;
+//! - packets in a device whose socket is gone.
 //!
-//! Every silence within a sentence is a fault, except where its synthesis failed or came slower
-//! than [`super::vendors`] models.
+//! Every silence within a sentence is a fault, unless its synthesis failed or was slower than
+//! [`super::vendors`] models.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,28 +20,28 @@ use hearken_virtual_device::observer::{Observation, Observer, loss_name};
 
 use super::vendors::{Sentence, Shared, lock};
 
-/// The server hears a voice this long before it ends a reply for it; a network and a packet more.
+/// Time of voice after which the server ends a reply, with the network and a packet.
 const VOICE_REACHES: Duration = Duration::from_millis(1_500);
-/// The same where it pauses first: silence ends what is said, and the recogniser takes its time.
+/// The same if it pauses first: until silence ends the utterance, and the recogniser has answered.
 const WORDS_REACH: Duration = Duration::from_secs(4);
-/// A reply pauses this soon after a voice has reached the server: it has lasted as long as `hearing.barge_in_ms`, and
-/// the packet that ends then is there.
+/// Time after which a reply pauses for a voice: it has lasted `hearing.barge_in_ms`, and the packet
+/// that ends then has arrived.
 const PAUSES_WITHIN: Duration = Duration::from_millis(450);
-/// Somebody whose voice was sent so lately speaks now.
+/// A person counts as speaking if their voice was sent within this time.
 const SPEAKS_NOW: Duration = Duration::from_millis(100);
-/// Firmware needs a turn of its main loop between `tts start` and sound; this is our promise.
+/// Firmware needs a turn of its main loop between `tts start` and sound; the server guarantees this time.
 const START_TO_SOUND: Duration = Duration::from_millis(20);
-/// Faults of one household that are kept.
+/// Maximum number of stored faults of one household.
 const MOST_FAULTS: usize = 20;
 
-/// Counts of one household or of many.
+/// Counters of one household or of many.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts {
-    /// Times that somebody came to the device.
+    /// Number of conversations with the device.
     pub(crate) visits: u64,
-    /// `tts stop` received.
+    /// Number of `tts stop` received.
     pub(crate) replies: u64,
-    /// Packets that the server sent.
+    /// Number of packets that the server sent.
     pub(crate) packets: u64,
     pub(crate) interruptions: u64,
     pub(crate) walked_away: u64,
@@ -49,12 +49,12 @@ pub(crate) struct Counts {
     pub(crate) longest_stop: Duration,
     /// From the first voice over a reply to its last packet, at the server.
     pub(crate) longest_cut: Duration,
-    /// Replies that paused and went on.
+    /// Number of replies that paused and continued.
     pub(crate) resumed: u64,
 }
 
 impl Counts {
-    /// Adds those of another household.
+    /// Adds the counters of another household.
     pub(crate) fn add(&mut self, other: &Self) {
         self.visits += other.visits;
         self.replies += other.replies;
@@ -67,41 +67,41 @@ impl Counts {
     }
 }
 
-/// A packet on its way or in the device.
+/// A packet in transit or in the device.
 #[derive(Debug, Clone, Copy)]
 struct Sound {
     sent: Duration,
     sentence: Option<Sentence>,
 }
 
-/// An interruption by abort that has not been answered by a new `tts start`.
+/// An interruption by abort, until the next `tts start`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Abort {
     at: Duration,
-    /// When the server got to know it.
+    /// Time at which it reached the server.
     known: Option<Duration>,
-    /// Since when the device has been told to stop.
+    /// Time at which `tts stop` reached the device.
     stopped: Option<Duration>,
-    /// The talk button was pressed while the device was idle, which is no abort to firmware and
-    /// needs no answer, but ends what the server was about to say.
+    /// The talk button was pressed while the device was idle. Firmware sends no abort, and no
+    /// response is needed, but the next reply of the server is cancelled.
     tacit: bool,
 }
 
-/// What the server has said so far on this connection.
+/// State of the server's output on this connection.
 #[derive(Debug, Default)]
 struct Spoken {
     speaking: bool,
     started: Duration,
-    /// The last sentence begun, and whether it has ended.
+    /// The last sentence that started, and whether it has ended.
     sentence: Option<Sentence>,
     any: bool,
-    /// A sentence that begins anew after a pause, until its sound is there.
+    /// A sentence that is repeated after a pause, until its audio arrives.
     again: Option<Sentence>,
     /// Answers up to this one were interrupted.
     stale: u32,
 }
 
-/// Watches one household.
+/// Checks one household.
 #[derive(Debug)]
 pub(crate) struct Judge {
     world: WorldRef,
@@ -109,25 +109,25 @@ pub(crate) struct Judge {
     pub(crate) faults: Vec<String>,
     pub(crate) timeline: Option<Vec<String>>,
     spoken: Spoken,
-    /// Sounds in the device, oldest first.
+    /// Packets in the device, oldest first.
     waiting: VecDeque<Sound>,
-    /// The sound being handed to the device.
+    /// The packet being handed to the device.
     arriving: Sound,
     fresh: bool,
     /// The sentence that the device has announced.
     announced: Option<Sentence>,
     playing: Option<Sentence>,
     abort: Option<Abort>,
-    /// When the person's voice last went out.
+    /// Time at which the person's voice was last sent.
     pub(crate) voiced: Option<Duration>,
-    /// The same of any sound, coughs too: it may pause a reply.
+    /// The same for any sound, including coughs, which may pause a reply.
     pub(crate) sounded: Option<Duration>,
-    /// When the server first heard the voice that is to end a reply.
+    /// Time at which the server first received the voice that is to end a reply.
     voice_known: Option<Duration>,
     pub(crate) last_heard_of: Duration,
 }
 
-/// A world that need not be shown.
+/// A reference to the world, without `Debug` output.
 struct WorldRef(Shared);
 
 impl std::fmt::Debug for WorldRef {
@@ -165,14 +165,14 @@ impl Judge {
         }
     }
 
-    /// A line of the timeline.
+    /// Adds a line to the timeline.
     pub(crate) fn note(&mut self, at: Duration, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.timeline {
             lines.push(format!("{:10.3} {}", at.as_secs_f64(), line()));
         }
     }
 
-    /// A new connection.
+    /// There is a new connection.
     pub(crate) fn connected(&mut self) {
         self.spoken = Spoken::default();
         self.abort = None;
@@ -182,7 +182,7 @@ impl Judge {
     /// An abort has reached the server.
     pub(crate) fn abort_known(&mut self, at: Duration) {
         self.spoken.stale = lock(&self.world.0).answers();
-        self.note(at, || "server: is told to stop".into());
+        self.note(at, || "server: receives the abort".into());
         if let Some(abort) = &mut self.abort {
             abort.known.get_or_insert(at);
         }
@@ -208,10 +208,10 @@ impl Judge {
         self.voiced.is_some_and(|v| at.saturating_sub(v) <= time)
     }
 
-    /// A sentence begins that the person was told the beginning of before: the reply goes on after a pause.
+    /// A sentence starts that was announced before: the reply continues after a pause.
     fn begins_again(&mut self, at: Duration, sentence: Sentence) {
         if self.sounded.is_none_or(|sounded| sounded < self.spoken.started) {
-            self.fault(at, format!("{sentence:?} is said twice for nothing"));
+            self.fault(at, format!("{sentence:?} is repeated without a reason"));
         }
         self.counts.resumed += 1;
         self.spoken.again = Some(sentence);
@@ -231,14 +231,14 @@ impl Judge {
             Some(Frame::Close(reason)) => {
                 self.note(at, || format!("server: closes: {reason:?}"));
             }
-            None => self.note(at, || "server: hangs up".into()),
+            None => self.note(at, || "server: disconnects".into()),
             Some(_) => {}
         }
     }
 
     fn server_says(&mut self, at: Duration, text: &[u8]) {
         let Ok(json) = serde_json::from_slice::<serde_json::Value>(text) else {
-            return self.fault(at, "the server sends no JSON");
+            return self.fault(at, "the server sent invalid JSON");
         };
         self.note(at, || format!("server: {json}"));
         let words = json["text"].as_str().unwrap_or_default();
@@ -282,7 +282,7 @@ impl Judge {
         }
         let whole = last.is_none_or(|last| lock(&self.world.0).may_end_with(last));
         if spoken && !whole {
-            self.fault(at, format!("a reply is cut for nothing after {last:?}"));
+            self.fault(at, format!("a reply is cut without a reason after {last:?}"));
         }
         if spoken && !self.spoken.any {
             self.fault(at, "a reply without a sentence");
@@ -300,7 +300,7 @@ impl Judge {
             let cut = at.saturating_sub(known);
             self.counts.longest_cut = self.counts.longest_cut.max(cut);
             if cut > PAUSES_WITHIN {
-                self.fault(at, "a reply goes on over a person who speaks");
+                self.fault(at, "a reply continues over a person who speaks");
             }
         }
         if self.abort.is_some_and(|a| a.known.is_some_and(|known| at > known))
@@ -310,17 +310,17 @@ impl Judge {
         }
     }
 
-    /// The device is about to get a packet that the server sent then.
+    /// The device is about to receive a packet that the server sent at this time.
     pub(crate) fn arriving(&mut self, sent: Duration, sentence: Option<Sentence>) {
         self.arriving = Sound { sent, sentence };
     }
 
-    /// The device has dealt with it.
+    /// The device has processed it.
     pub(crate) fn arrived(&mut self) {
         self.fresh = false;
     }
 
-    /// The sentence to which what the server sends now belongs.
+    /// The sentence of the server's current output.
     pub(crate) fn sentence(&self) -> Option<Sentence> {
         self.announced
     }
@@ -329,7 +329,7 @@ impl Judge {
         let arriving = std::mem::take(&mut self.fresh);
         let sound = if arriving { self.waiting.pop_back() } else { self.waiting.pop_front() };
         let Some(sound) = sound else { return };
-        // What the server sent before it could know, and what it made the device keep.
+        // Packets from before the server could know, and those that the device had to hold back.
         let unknowing = |a: &Abort| a.known.is_none_or(|known| sound.sent <= known);
         let excused = match loss {
             Loss::SocketClosed => true,
@@ -342,7 +342,7 @@ impl Judge {
         if !excused {
             self.fault(at, format!("a packet is lost: {}", loss_name(loss)));
         }
-        // Nothing tells the server that it was not played.
+        // The server is not notified that it was not played.
         lock(&self.world.0).sounded.extend(sound.sentence.filter(|_| excused));
     }
 
@@ -370,14 +370,16 @@ impl Judge {
                 self.abort = Some(Abort { at, ..Abort::default() });
             }
             Fact::Message { kind, .. } if kind == "tts start" => {
-                // One that was under way is cut as well.
+                // A packet in transit is cut as well.
                 let sent = self.arriving.sent;
                 self.abort = self.abort.filter(|a| a.known.is_none_or(|known| sent <= known));
             }
             Fact::Message { kind, .. } if kind == "tts stop" => self.told_to_stop(at),
-            Fact::HelloMissing => self.fault(at, "no hello came"),
+            Fact::HelloMissing => self.fault(at, "no hello was received"),
             Fact::UplinkDropped => self.fault(at, "the device could not send"),
-            Fact::Offence(offence) => self.fault(at, format!("offends firmware: {offence}")),
+            Fact::Offence(offence) => {
+                self.fault(at, format!("breaks the firmware's rules: {offence}"))
+            }
             _ => {}
         }
     }
@@ -391,7 +393,7 @@ impl Judge {
         }
     }
 
-    /// The loudspeaker ran dry; the packet that is arriving ends the silence.
+    /// Playback ran empty; the packet that arrives ends the silence.
     fn gap(&mut self, at: Duration, length: Duration) {
         let Some(sentence) = self.arriving.sentence.filter(|s| self.playing == Some(*s)) else {
             return;
@@ -404,13 +406,13 @@ impl Judge {
         }
     }
 
-    /// An abort that nobody has answered for so long.
+    /// Time since an abort that has no response yet.
     pub(crate) fn unanswered_abort(&self, now: Duration) -> Option<Duration> {
         let abort = self.abort.filter(|a| a.stopped.is_none() && !a.tacit)?;
         Some(now.saturating_sub(abort.at))
     }
 
-    /// Nobody is there to answer the abort, or it has been complained about.
+    /// The abort needs no response any more, or was already reported.
     pub(crate) fn forgive_abort(&mut self) {
         self.abort = None;
     }

@@ -1,5 +1,5 @@
-//! What a microphone hears and how firmware encodes it: voice, real silence for a moment after it,
-//! and then DTX. Packets are encoded beforehand. Not for when it is open.
+//! Sound at a microphone and its encoding by firmware: voice, some real silence after it, and then
+//! DTX. Packets are encoded in advance. Not for whether it is open.
 
 use std::time::Duration;
 
@@ -7,41 +7,41 @@ use bytes::Bytes;
 use hearken_audio::opus::Encoder;
 use hearken_audio::pcm;
 
-/// A narrow band is cheaper to decode than what firmware sends, and voice enough.
+/// A narrow band is cheaper to decode than that of firmware, and sufficient for voice.
 const RATE_HZ: u32 = 8_000;
 const BITRATE_BPS: i32 = 8_000;
-/// Voice kept; longer speech goes round.
+/// Length of the encoded voice; longer speech repeats it.
 const KEPT: Duration = Duration::from_secs(3);
-/// People pause this long ...
+/// Length of a pause in speech ...
 const PAUSE: Duration = Duration::from_millis(120);
-/// ... after so much voice.
+/// ... after this much voice.
 const PHRASE: Duration = Duration::from_millis(780);
-/// After voice the encoder goes on for so long before it is silent (libopus: ten frames of 20 ms).
+/// Time after voice before the encoder switches to DTX (libopus: ten frames of 20 ms).
 const BEFORE_DTX: Duration = Duration::from_millis(400);
-/// While silent it sends a whole packet this often.
+/// Interval of whole packets during silence.
 const REFRESH: Duration = Duration::from_millis(400);
 
-/// Somebody makes a sound.
+/// A sound at the microphone.
 #[derive(Debug, Clone, Copy)]
 struct Noise {
     from: Duration,
     to: Duration,
 }
 
-/// One device's microphone. Times are the device's.
+/// One device's microphone. Times are on the device's clock.
 pub(crate) struct Microphone {
     packet: Duration,
     voice: Vec<Bytes>,
     silence: Bytes,
     noise: Option<Noise>,
-    /// Packets heard so far, also while nobody took them.
+    /// Number of packets so far, including those that were not sent.
     next: u32,
     last_voice: Option<Duration>,
     last_whole: Option<Duration>,
 }
 
 impl Microphone {
-    /// One that gives packets of this length.
+    /// Creates a microphone with packets of this length.
     pub(crate) fn new(packet: Duration) -> Self {
         let voice = encoded(&buzz(KEPT), packet);
         let silence = encoded(&vec![0; pcm::samples_in(KEPT, RATE_HZ)], packet);
@@ -54,17 +54,17 @@ impl Microphone {
         self.noise = Some(Noise { from, to });
     }
 
-    /// The person falls silent.
+    /// The person stops.
     pub(crate) fn hush(&mut self) {
         self.noise = None;
     }
 
-    /// When the next packet is complete.
+    /// Time at which the next packet is complete.
     pub(crate) fn due(&self) -> Duration {
         self.packet * self.next
     }
 
-    /// Nobody has listened until now.
+    /// Skips the packets until now.
     pub(crate) fn skip_to(&mut self, now: Duration) {
         let heard = now.as_nanos() / self.packet.as_nanos();
         self.next = self.next.max(u32::try_from(heard).unwrap_or(u32::MAX - 1) + 1);
@@ -89,7 +89,7 @@ impl Microphone {
             self.last_whole = Some(end);
             return (self.silence.clone(), false);
         }
-        // Firmware sends both.
+        // Firmware sends both kinds.
         let empty: &[u8] = if self.next.is_multiple_of(2) { &[] } else { &self.silence[..1] };
         (Bytes::copy_from_slice(empty), false)
     }

@@ -1,12 +1,12 @@
-//! Hours of conversation in virtual time: people, boards of every firmware, a network and bad
-//! vendors around the real actors of one connection. Used by the tests beside it and by
-//! `scripts/simulate`. Not for sockets nor real engines.
+//! Hours of conversation in virtual time: people, boards of every firmware, a network and faulty
+//! vendors around the real actors of one connection. Used by its tests and by `scripts/simulate`.
+//! Not for sockets nor real engines.
 //!
-//! Reading order: [`plan`] (a household, and how bad its network may be), [`vendors`] (how bad
-//! theirs), [`person`] (what people do), [`judge`] (what must never be), [`home`] (how time
-//! passes), [`wire`], [`microphone`].
+//! Reading order: [`plan`] (a household, and the limits of its network), [`vendors`] (the faults of
+//! the vendors), [`person`] (actions of people), [`judge`] (invariants), [`home`] (the passing of
+//! time), [`wire`], [`microphone`].
 //!
-//! A household is drawn from a seed, alone decides what happens in it, and can be replayed.
+//! A seed determines a household and all its events, so that they can be replayed.
 
 pub(crate) mod home;
 pub(crate) mod judge;
@@ -25,21 +25,21 @@ use home::Home;
 use judge::Counts;
 use plan::Plan;
 
-/// What came of one household.
+/// Outcome of one household.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) plan: Plan,
     pub(crate) counts: Counts,
-    /// Failures of vendors that were played.
+    /// Number of injected failures of vendors.
     pub(crate) failures: HashMap<&'static str, u32>,
     pub(crate) faults: Vec<String>,
-    /// All that happened, where asked for.
+    /// All events, if requested.
     pub(crate) timeline: Vec<String>,
-    /// Virtual time that it took.
+    /// Its duration in virtual time.
     pub(crate) length: Duration,
 }
 
-/// Lets people live in this household for its time, on this thread.
+/// Simulates this household for its time, on this thread.
 pub(crate) fn simulate(plan: Plan, timeline: bool) -> Outcome {
     let clock = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -1,5 +1,5 @@
-//! People at home: they wake the device, twice even, ask, go on speaking, interrupt, cough, fall
-//! silent, walk away and come back. Not for what the device makes of it, nor for judging the sound.
+//! Actions of people: they wake the device, even twice, ask, continue speaking, interrupt, cough,
+//! fall silent, leave and return. Not for the device's reaction, nor for checking the audio.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use hearken_virtual_device::firmware::Event;
 use super::home::{Home, Over};
 use super::vendors::{Utters, lock};
 
-/// Nothing at all from the server for so long, while an answer is waited for, is a fault: the
-/// longest deadlines, of the model and of the synthesiser, end before.
+/// Time without any message from the server, while an answer is expected, after which it is a
+/// fault: the longest deadlines, of the model and of the synthesiser, end before.
 const PATIENCE: Duration = Duration::from_secs(100);
-/// Hello, greeting or microphone are there by then.
+/// Time limit for the hello, the greeting or the microphone.
 const SOON: Duration = Duration::from_secs(12);
-/// From the end of speech to the end of its utterance, ways included.
+/// From the end of speech to the end of its utterance, with network latency.
 const ENDS_AFTER: Duration = Duration::from_millis(1_100);
-/// From the end of speech to what was understood of it, with the slowest recogniser that does not fail.
+/// From the end of speech to its transcript, with the slowest recogniser that does not fail.
 const DECIDED_AFTER: Duration = Duration::from_millis(3_500);
 const WAKE_WORD: &str = "hi esp";
 
@@ -24,11 +24,11 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Lets people live with the device.
+/// Has people use the device.
 pub(crate) async fn live(home: &mut Home) {
     while home.now() < home.plan.length {
         home.come_back();
-        // What ends a visit has been judged where it happened.
+        // The reason for the end of a visit was checked when it occurred.
         visit(home).await.ok();
         let pause =
             if home.dice.chance(300) { home.dice.ms(1, 300) } else { home.dice.ms(2_500, 15_000) };
@@ -38,7 +38,7 @@ pub(crate) async fn live(home: &mut Home) {
 }
 
 async fn visit(home: &mut Home) -> Result<(), Over> {
-    // The day ends wherever they are.
+    // The simulation ends in any state.
     let length = home.plan.length;
     let early = if home.dice.chance(250) { home.dice.ms(0, 60_000) } else { length };
     home.walks_away = Some(length.min(home.now() + early));
@@ -53,13 +53,13 @@ async fn visit(home: &mut Home) -> Result<(), Over> {
     part(home).await
 }
 
-/// Ends a conversation in one of the ways in which people do.
+/// Ends a conversation in one of several ways.
 async fn part(home: &mut Home) -> Result<(), Over> {
     let limit = home.plan.settings.device.no_voice_timeout;
     match home.dice.between(0, 9) {
         0..4 => {
             // The server says farewell and closes.
-            home.note(|| "person: says no more".into());
+            home.note(|| "person: stops speaking".into());
             home.may_close = true;
             while home.quiet_for().min(home.silent_for()) < limit + PATIENCE {
                 home.pass(SOON).await?;
@@ -72,12 +72,12 @@ async fn part(home: &mut Home) -> Result<(), Over> {
     home.pass(Duration::ZERO).await
 }
 
-/// Wakes the device by a word or by the button, until it listens.
+/// Wakes the device with a word or the button, until it listens.
 async fn approach(home: &mut Home) -> Result<(), Over> {
     let way = home.dice.between(0, 9);
     let word = match way {
         0..5 => {
-            // The device keeps what it heard before.
+            // The device stores the audio from before.
             home.alert = true;
             home.linger(0, 1_500).await?;
             home.voice(ms(600), false);
@@ -100,7 +100,7 @@ async fn approach(home: &mut Home) -> Result<(), Over> {
         home.act(Event::Wake { word: word.map(str::to_owned) });
     }
     listening(home).await?;
-    // A greeting or an answer comes, unless a second wake word called it off.
+    // A greeting or an answer follows, unless a second wake word cancelled it.
     if way < 6 && home.dice.chance(600) {
         let deadline = home.now() + ms(3_000);
         home.until(deadline, |h| h.counts().replies > before || h.speaks()).await?;
@@ -130,7 +130,7 @@ async fn listening(home: &mut Home) -> Result<(), Over> {
     }
 }
 
-/// Says something for so long. False where the microphone closed meanwhile.
+/// Speaks for this long. False if the microphone closed meanwhile.
 async fn say(home: &mut Home, length: Duration) -> Result<bool, Over> {
     home.voice(length, true);
     let deadline = home.now() + length;
@@ -139,8 +139,7 @@ async fn say(home: &mut Home, length: Duration) -> Result<bool, Over> {
     Ok(!closed)
 }
 
-/// Waits for the reply after the first `before`. True where it came, false where the server heard
-/// nothing.
+/// Waits for the reply after the first `before`. True if it came, false if the server heard nothing.
 async fn answered(home: &mut Home, before: u64) -> Result<bool, Over> {
     let deaf = lock(&home.world).deaf;
     loop {
@@ -155,7 +154,7 @@ async fn answered(home: &mut Home, before: u64) -> Result<bool, Over> {
             return Ok(false);
         }
         if home.quiet_for() > PATIENCE && home.silent_for() > PATIENCE {
-            let stuck = if home.speaks() { "stuck in speaking" } else { "no answer comes" };
+            let stuck = if home.speaks() { "stuck in speaking" } else { "no answer" };
             home.fault(stuck);
             home.walk_away();
             return Err(Over);
@@ -163,7 +162,7 @@ async fn answered(home: &mut Home, before: u64) -> Result<bool, Over> {
     }
 }
 
-/// One thing said and what comes of it, in auto and realtime mode.
+/// One utterance and its answer, in auto and realtime mode.
 async fn converse(home: &mut Home) -> Result<(), Over> {
     listening(home).await?;
     let deadline = home.now() + ms(4_000);
@@ -183,7 +182,7 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
     let over_a_reply = home.speaks();
     let length = home.dice_ms(400, 6_000);
     if !say(home, length).await? {
-        // The device began to speak at that moment; they will say it again.
+        // The device started to speak at that moment; the person will repeat it.
         answered(home, before).await?;
         return Ok(());
     }
@@ -193,13 +192,13 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
         before = home.counts().replies;
         let world = lock(&home.world);
         if world.deaf > deaf || world.unheard() > unheard {
-            // Nothing was understood, and the reply went on.
+            // Nothing was understood, and the reply continued.
             return Ok(());
         }
     }
     match home.dice.between(0, 9) {
         0 => {
-            // They go on before the answer.
+            // They continue before the answer.
             home.linger(750, 2_500).await?;
             if home.listens() && !home.speaks() {
                 let length = home.dice_ms(400, 3_000);
@@ -218,13 +217,13 @@ async fn converse(home: &mut Home) -> Result<(), Over> {
     Ok(())
 }
 
-/// Waits for the answer to what was said after so many words and failures of services.
+/// Waits for the answer to the last words, given the numbers of earlier words and failures.
 async fn patient(home: &mut Home, before: u64, words: u32, unheard: u32) -> Result<(), Over> {
     let came = answered(home, before).await?;
     let world = lock(&home.world);
     let passed_on = world.words == words || world.asked >= world.words;
-    // Where a part of it was lost, the server asks to hear all of it again; while the recogniser is about to fail at
-    // what was said before, words wait.
+    // If a part was lost, the server asks the person to repeat all of it; while the recogniser is
+    // about to fail for earlier speech, words are pending.
     let excused = world.unheard() > unheard || world.failing > 0;
     drop(world);
     if came && !passed_on && !excused {
@@ -238,19 +237,19 @@ async fn replies(home: &mut Home, before: u64) -> Result<(), Over> {
     let deaf = lock(&home.world).deaf;
     let done = |h: &Home| h.speaks() || h.counts().replies > before || lock(&h.world).deaf > deaf;
     loop {
-        // What the server heard is no event of the device's: it is looked at now and then.
+        // The transcript of the server is no event of the device: it is polled.
         let deadline = home.now() + ms(5_000);
         if home.until(deadline, done).await? {
             return Ok(());
         }
         if home.quiet_for() > PATIENCE && home.silent_for() > PATIENCE {
-            home.fault("no answer comes");
+            home.fault("no answer");
             return Err(Over);
         }
     }
 }
 
-/// Waits for the reply to play for a while, and interrupts it.
+/// Waits until the reply has played for a while, and interrupts it.
 async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
     replies(home, before).await?;
     home.linger(0, 6_000).await?;
@@ -275,7 +274,7 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
             let deadline = home.now() + DECIDED_AFTER;
             let ended = |h: &Home| h.counts().replies > cut;
             if !home.until(deadline, ended).await? {
-                // Nothing was understood, or it was the end of the reply that they spoke over.
+                // Nothing was understood, or they spoke over the end of the reply.
                 let failed = lock(&home.world).excuses(deaf);
                 if home.speaks() && !failed {
                     home.fault("a person who speaks over the reply is not heard");
@@ -291,7 +290,7 @@ async fn interrupt(home: &mut Home, before: u64) -> Result<(), Over> {
     Ok(())
 }
 
-/// Shows that they listen, or makes a noise: the reply pauses and goes on.
+/// A backchannel or a noise: the reply pauses and continues.
 async fn mutter(home: &mut Home, before: u64) -> Result<(), Over> {
     let noise = home.dice.chance(500);
     lock(&home.world).utters = if noise { Utters::Noise } else { Utters::Backchannel };
@@ -303,7 +302,7 @@ async fn mutter(home: &mut Home, before: u64) -> Result<(), Over> {
     answered_or_idle(home, before).await
 }
 
-/// Coughs, and is silent for this long: a reply goes on, at once or after a pause.
+/// Coughs and is silent for this long: a reply continues, at once or after a pause.
 async fn cough(home: &mut Home, silent: Duration) -> Result<(), Over> {
     let length = home.dice_ms(60, 170);
     home.voice(length, false);
@@ -328,7 +327,7 @@ async fn push_to_talk(home: &mut Home) -> Result<(), Over> {
         listening(home).await?;
         let before = home.counts().replies;
         if home.dice.chance(100) {
-            // Pressed by mistake: nobody is answered, and nothing is stuck.
+            // Pressed by mistake: there is no answer, and nothing gets stuck.
             home.act(Event::TalkReleased);
             home.linger(50, 2_000).await?;
             continue;
@@ -350,7 +349,7 @@ async fn push_to_talk(home: &mut Home) -> Result<(), Over> {
     Ok(())
 }
 
-/// Presses a button while the reply plays: to stop it, or to say something else.
+/// Presses a button during the reply: to stop it, or to say something else.
 async fn interrupt_by_button(home: &mut Home, before: u64) -> Result<(), Over> {
     replies(home, before).await?;
     home.linger(0, 5_000).await?;

@@ -1,5 +1,4 @@
-//! One household, drawn from a seed: which board, which settings, which network. Not for what
-//! happens there.
+//! One household, drawn from a seed: its board, settings and network. Not for its events.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,19 +16,19 @@ use super::vendors::LONGEST_REPLY;
 const ROUNDING: Duration = Duration::from_millis(2);
 const MODES: [ListenMode; 3] = [ListenMode::Auto, ListenMode::Manual, ListenMode::Realtime];
 
-/// Seeds in a row that hold every firmware in every mode.
+/// Number of consecutive seeds that cover every firmware in every mode.
 pub(crate) const COMBINATIONS: u64 = (PROFILES.len() * MODES.len()) as u64;
 
-/// What is wrong with the server, to show that it would be found.
+/// A defect of the server, to show that it would be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// Eight packets are sent ahead.
     Lead,
-    /// `tts stop` comes with the end of the sound.
+    /// `tts stop` is sent at the end of the audio.
     StopMargin,
-    /// Sound comes with `tts start`.
+    /// Audio is sent together with `tts start`.
     StartGuard,
-    /// Speech begins with the first sound.
+    /// Speech starts with the first audio.
     Prebuffer,
 }
 
@@ -37,7 +36,7 @@ impl Broken {
     pub(crate) const ALL: [Self; 4] =
         [Self::Lead, Self::StopMargin, Self::StartGuard, Self::Prebuffer];
 
-    /// By its name on the command line.
+    /// Returns the defect with this name on the command line.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|b| b.name() == name)
     }
@@ -71,14 +70,14 @@ pub(crate) struct Plan {
     pub(crate) drift_ppm: i32,
     pub(crate) uplink_packet: Duration,
     pub(crate) wakes_while_listening: bool,
-    /// Shortest way through the network.
+    /// Minimum network latency.
     pub(crate) base: Duration,
-    /// The longest way takes this much more.
+    /// Maximum additional latency.
     pub(crate) jitter: Duration,
     pub(crate) settings: PipelineSettings,
-    /// How long people are watched.
+    /// Duration of the simulation.
     pub(crate) length: Duration,
-    /// Chance of all that happens there.
+    /// Random numbers of all its events.
     pub(crate) dice: Dice,
 }
 
@@ -94,7 +93,7 @@ impl Plan {
         let speaking = &mut settings.speaking;
         let packet = dice.pick(&[60, 60, 60, 60, 60, 60, 40, 20]);
         speaking.packet = Duration::from_millis(packet);
-        // Cheap sound: what it is like does not matter here.
+        // Cheap audio, as its quality does not matter here.
         (speaking.sample_rate_hz, speaking.complexity, speaking.bitrate_bps) = (8_000, 0, 6_000);
         let bound = jitter_bound(&profile, speaking, drift_ppm);
         let jitter = dice.between(0, u64::try_from(bound.as_millis()).unwrap());
@@ -120,23 +119,23 @@ impl Plan {
     }
 }
 
-/// How much longer than the shortest the longest way of a message may take before a board must
-/// lose sound, whatever a server does that keeps to its settings:
+/// Maximum difference between the longest and the shortest latency of messages before a board must
+/// lose audio, even with a server that follows its settings:
 ///
-/// - a packet is sent `lead - 1` packets before it is played, less what the clocks part in the
-///   longest reply: later, and the loudspeaker runs dry;
-/// - sound comes `start_guard` after `tts start`, which may be the slower of the two, and needs a
+/// - a packet is sent `lead - 1` packets before its playback, less the clock drift during the
+///   longest reply: if later, playback runs empty;
+/// - audio is sent `start_guard` after `tts start`, which may be the slower of the two, and needs a
 ///   turn of the main loop;
-/// - `tts stop` comes `stop_margin` after the last packet has been played by our clock;
-/// - when the first packet took the longest way and later ones the shortest, as many more wait
-///   as were played in the difference, and the queue must hold them.
+/// - `tts stop` is sent `stop_margin` after the end of playback by the server's clock;
+/// - if the first packet had the longest latency and later ones the shortest, the queue must hold
+///   as many more packets as were played in the difference.
 pub(crate) fn jitter_bound(profile: &Profile, speaking: &SpeakingSettings, ppm: i32) -> Duration {
     let parted = LONGEST_REPLY * ppm.unsigned_abs() / 1_000_000 + ROUNDING;
     let packet = speaking.packet;
     let dry = (packet * (speaking.lead_packets - 1)).saturating_sub(parted);
     let start = speaking.start_guard.saturating_sub(LOOP_TURN + ROUNDING);
     let tail = speaking.stop_margin.saturating_sub(parted);
-    // The one that plays does not wait.
+    // The packet being played is not in the queue.
     let places = u32::try_from(profile.decode_queue_packets).unwrap_or(1_000).min(1_000) + 1;
     let full = (packet * places.saturating_sub(speaking.lead_packets)).saturating_sub(parted);
     dry.min(start).min(tail).min(full)

@@ -1,16 +1,16 @@
-//! The short run: every firmware in every mode for some minutes; and servers broken on purpose, to
-//! show that each fault would be found.
+//! The short run: every firmware in every mode for some minutes; and deliberately broken servers,
+//! to show that each fault would be found.
 
 use std::time::Duration;
 
 use super::plan::{Broken, COMBINATIONS, Plan};
 use super::simulate;
 
-/// How long each household is watched here.
+/// Duration of each household here.
 const SHORT: Duration = Duration::from_secs(90);
 const LONG: Duration = Duration::from_secs(4 * 60);
 
-/// Lets a third of all combinations live: those of one mode.
+/// Simulates a third of all combinations: those of one mode.
 fn live(third: u64) {
     let each = COMBINATIONS / 3;
     let mut replies = 0;
@@ -19,25 +19,25 @@ fn live(third: u64) {
         assert_eq!(outcome.faults, [""; 0], "scripts/simulate --minutes 1.5 --seed {seed}");
         replies += outcome.counts.replies;
     }
-    assert!(replies > 3 * each, "hardly anybody spoke: {replies} replies");
+    assert!(replies > 3 * each, "too few conversations: {replies} replies");
 }
 
 #[test]
-fn every_firmware_in_auto_mode_says_and_hears_all() {
+fn every_firmware_in_auto_mode_loses_no_audio() {
     live(0);
 }
 
 #[test]
-fn every_firmware_in_manual_mode_says_and_hears_all() {
+fn every_firmware_in_manual_mode_loses_no_audio() {
     live(1);
 }
 
 #[test]
-fn every_firmware_in_realtime_mode_says_and_hears_all() {
+fn every_firmware_in_realtime_mode_loses_no_audio() {
     live(2);
 }
 
-/// Tries households of this firmware in auto mode until one tells of this fault.
+/// Simulates households of this firmware in auto mode until one has this fault.
 fn finds(broken: Broken, place: u64, fault: &str) {
     let mut faults = Vec::new();
     for seed in (0..6).map(|n| n * COMBINATIONS + place) {
@@ -65,12 +65,12 @@ fn sound_right_after_the_start_is_cleared() {
 }
 
 #[test]
-fn speech_without_a_cushion_stops_within_sentences() {
+fn speech_without_a_prebuffer_stalls_within_sentences() {
     finds(Broken::Prebuffer, 4, "a silence of");
 }
 
 #[test]
-fn a_seed_always_tells_the_same_story() {
+fn a_seed_always_gives_the_same_timeline() {
     let story = || simulate(Plan::of(80, SHORT, None), true).timeline;
     let anonymous = |line: String| match line.split_once("\"session_id\"") {
         Some((before, _)) => before.to_owned(),

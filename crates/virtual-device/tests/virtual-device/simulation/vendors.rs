@@ -1,20 +1,20 @@
-//! A recogniser, a model and a synthesiser as they are on an ordinary bad day, by chance of a
-//! seed; and what they know of the talk, for the judge. Not for what people do.
+//! A recogniser, a model and a synthesiser on an ordinary bad day, driven by a seed; and what they
+//! know of the dialogue, for the judge. Not for the actions of people.
 //!
-//! The recogniser takes 50 to 800 ms; of a hundred utterances it hears nothing in two and fails in
-//! three, one of them after as long as its deadline lets it.
+//! The recogniser takes 50 to 800 ms. Of a hundred utterances, two have an empty transcript and
+//! three fail, one of them only at its deadline.
 //!
-//! The model writes pieces of 3 to 14 characters with 5 to 120 ms between, after 100 to 1,500 ms;
-//! one in fifty answers fails: at once, at its deadline, or midway.
+//! The model writes pieces of 3 to 14 characters at intervals of 5 to 120 ms, after 100 to 1,500
+//! ms; one in fifty answers fails: at once, at its deadline, or midway.
 //!
-//! The synthesiser is ten times as fast as the sound, which comes in pieces of 100 ms of sound:
-//! one each 10 ms. Each comes up to 200 ms late, in order, so that they come in bursts; lateness
-//! does not add up. Now and then it stalls for up to 500 ms, usually the whole of it, and what
-//! follows may be late besides: nothing comes for at most 710 ms. After a stall at least
-//! [`REFILL`] of sound comes before the next: what was played meanwhile and the prebuffer that the
-//! server keeps. A synthesiser that stalls more often than that is slower than its sound, and no
-//! prebuffer helps. Of a hundred sentences one fails: at once, midway, or after a silence as long as
-//! its deadline; a gap in that sentence is not the server's doing.
+//! The synthesiser is ten times as fast as the audio, which it sends in pieces of 100 ms, one every
+//! 10 ms. Each piece is up to 200 ms late, in order, so that they arrive in bursts; delays do not
+//! add up. Now and then it stalls for up to 500 ms, usually for all of it, and the following pieces
+//! may be late besides: there is no audio for at most 710 ms. After a stall at least [`REFILL`] of
+//! audio follows before the next one: the audio played meanwhile and the server's prebuffer. A
+//! synthesiser that stalls more often is slower than its audio, and no prebuffer helps. Of a
+//! hundred sentences one fails: at once, midway, or after silence until its deadline; a gap in that
+//! sentence is not the server's fault.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,50 +35,50 @@ use tokio::time::Instant;
 
 /// The longest reply: 16 sentences of 10 s.
 pub(crate) const LONGEST_REPLY: Duration = Duration::from_secs(160);
-/// Sound between two stalls.
+/// Audio between two stalls.
 const REFILL: Duration = Duration::from_millis(1_500);
 const RATE_HZ: u32 = 8_000;
 const PIECE: Duration = Duration::from_millis(100);
 /// Less voice than this, in steps of 10 ms, is a cough.
 const SHORTEST_WORDS: usize = 25;
-/// Samples of 10 ms, as the recogniser gets them.
+/// Number of samples in 10 ms, the input of the recogniser.
 const STEP: usize = 160;
-/// Louder than this is voice.
+/// Samples above this level are voice.
 const VOICE_RMS: f64 = 300.0;
 
-/// What a person utters when they make more than a cough.
+/// Content of a person's speech that is longer than a cough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Utters {
     Words,
-    /// That they listen.
+    /// A backchannel.
     Backchannel,
-    /// Nothing that has words.
+    /// A noise without words.
     Noise,
 }
 
 const BACKCHANNEL: &str = "嗯。";
 
-/// What the vendors know, and the judge asks.
+/// Knowledge of the vendors, for the judge.
 pub(crate) struct World {
     dice: Dice,
-    /// What the recogniser hears now.
+    /// The transcript of the current speech.
     pub(crate) utters: Utters,
-    /// Answers begun by the model, by number: how many sentences each has.
+    /// Answers that the model started, by number: their numbers of sentences.
     answers: Vec<Answer>,
-    /// Utterances with words, counted.
+    /// Number of utterances with words.
     pub(crate) words: u32,
-    /// Utterances in which nothing was heard.
+    /// Number of utterances with an empty transcript.
     pub(crate) deaf: u32,
-    /// Utterances that the recogniser is about to fail at.
+    /// Number of utterances for which the recogniser is about to fail.
     pub(crate) failing: u32,
-    /// Words given to the model so far.
+    /// Number of utterances that the model received.
     pub(crate) asked: u32,
     /// Sentences whose synthesis failed or was slower than modelled.
     troubled: HashSet<Sentence>,
-    /// Sentences of which the person heard something.
+    /// Sentences that the person heard at least in part.
     pub(crate) sounded: HashSet<Sentence>,
     pub(crate) faults: Vec<String>,
-    /// Failures played so far, by vendor.
+    /// Number of injected failures, by vendor.
     pub(crate) failures: HashMap<&'static str, u32>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Sentence {
 }
 
 impl Sentence {
-    /// From its words; none where it is a phrase of the server's own.
+    /// Parses a sentence; `None` for a fixed phrase of the server.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let mut words = text.strip_prefix("Answer ")?.trim_end_matches('.').split(' ');
         let answer = words.next()?.parse().ok()?;
@@ -114,7 +114,7 @@ impl Sentence {
 pub(crate) type Shared = Arc<Mutex<World>>;
 
 pub(crate) fn lock(world: &Shared) -> MutexGuard<'_, World> {
-    world.lock().expect("nobody panics while holding the world")
+    world.lock().expect("no panic while the world is locked")
 }
 
 impl World {
@@ -150,17 +150,17 @@ impl World {
         }
     }
 
-    /// Reports whether words may not have been understood since it was deaf so often.
+    /// Whether words may have been missed since there were this many empty transcripts.
     pub(crate) fn excuses(&self, deaf: u32) -> bool {
         self.unheard() > 0 || self.failing > 0 || self.deaf > deaf
     }
 
-    /// Utterances that the recogniser failed on.
+    /// Number of utterances for which the recogniser failed.
     pub(crate) fn unheard(&self) -> u32 {
         self.failures.get("asr").copied().unwrap_or_default()
     }
 
-    /// Answers begun so far.
+    /// Number of answers that were started.
     pub(crate) fn answers(&self) -> u32 {
         u32::try_from(self.answers.len()).unwrap()
     }
@@ -171,7 +171,7 @@ impl World {
         answer.fails || last.part == answer.sentences || self.troubled.contains(&last)
     }
 
-    /// Whether a gap in this sentence is the synthesiser's doing.
+    /// Whether the synthesiser caused a gap in this sentence.
     pub(crate) fn is_troubled(&self, sentence: Sentence) -> bool {
         self.troubled.contains(&sentence)
     }
@@ -180,23 +180,23 @@ impl World {
         *self.failures.entry(vendor).or_default() += 1;
     }
 
-    /// A failure that comes at once or as late as a deadline of so many seconds.
+    /// Delay of a failure: none, or until a deadline of this many seconds.
     fn wait_for_failure(&mut self, deadline_s: u64) -> Duration {
         let late = self.dice.chance(400);
         if late { self.dice.ms(1_000, deadline_s * 1_000) } else { self.dice.ms(0, 300) }
     }
 
-    /// What is in the prompt must have been heard by the person, or said by them.
+    /// Everything in the prompt must have been heard or said by the person.
     fn check_history(&mut self, prompt: &Prompt) {
         for message in prompt.messages.iter().filter(|m| m.role == Role::Assistant) {
             for sentence in
                 message.content.split_inclusive(". ").filter(|s| s.trim().ends_with('.'))
             {
-                // The beginning of one that broke off may stand before it.
+                // The start of a broken-off answer may precede it.
                 let whole = sentence.rfind("Answer ").map_or("", |at| sentence[at..].trim());
                 let known = Sentence::of(whole);
                 if known.is_none_or(|s| !self.sounded.contains(&s)) {
-                    self.faults.push(format!("remembers what nobody heard: {sentence}"));
+                    self.faults.push(format!("remembers an unplayed sentence: {sentence}"));
                 }
             }
         }
@@ -204,9 +204,9 @@ impl World {
         let numbers = question.split(' ').filter_map(|w| w.trim_end_matches('.').parse().ok());
         match numbers.max() {
             Some(words) => self.asked = self.asked.max(words),
-            // To a reply that was nearly over it is an answer.
+            // A backchannel near the end of a reply counts as an utterance.
             None if question.contains(BACKCHANNEL) => {}
-            None => self.faults.push(format!("asks the model nothing: {question}")),
+            None => self.faults.push(format!("a request without words: {question}")),
         }
     }
 }
@@ -220,7 +220,7 @@ struct Ear(Shared);
 struct Utterance {
     world: Shared,
     samples: usize,
-    /// Of these, how much is voice.
+    /// The part of them that is voice.
     voiced: usize,
     breaks: bool,
 }
@@ -255,7 +255,7 @@ impl AsrStream for Utterance {
             let mut world = lock(&self.world);
             let fails = world.dice.chance(10);
             let wait = if fails { world.wait_for_failure(30) } else { world.dice.ms(50, 800) };
-            // What is said after the end of the sound is not in it.
+            // Speech after the end of the audio is not in it.
             (wait, fails, world.utters)
         };
         let failing = fails.then(|| Failing::new(&self.world));
@@ -279,7 +279,7 @@ impl AsrStream for Utterance {
     }
 }
 
-/// Counts an utterance that the recogniser is about to fail at, as long as somebody waits for it.
+/// Counts an utterance for which the recogniser is about to fail, while a caller waits for it.
 struct Failing(Shared);
 
 impl Failing {
@@ -346,7 +346,7 @@ impl Tts for Mouth {
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
         let mut world = lock(&self.0);
         let Some(sentence) = Sentence::of(&line.text) else {
-            // A fixed phrase, whose sound is kept.
+            // A fixed phrase, whose audio is cached.
             let length = world.dice.ms(800, 2_500);
             return sound(vec![(Duration::ZERO, length)], Ok(()), Duration::ZERO);
         };
@@ -372,7 +372,7 @@ impl Tts for Mouth {
     }
 }
 
-/// When the pieces of a sentence come, since it was asked for, and how long each is.
+/// Delivery times of the pieces of a sentence, since its request, with their lengths.
 fn delivery(dice: &mut Dice, length: Duration) -> Vec<(Duration, Duration)> {
     let mut at = dice.ms(80, 600);
     let mut last = at;

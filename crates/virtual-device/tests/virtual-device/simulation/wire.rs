@@ -1,5 +1,5 @@
-//! The server in memory, and the network before it: the real socket actor fed with WebSocket bytes,
-//! which take their time both ways and stay in order. Not for what is in them.
+//! The server in memory, and the network in front of it: the real socket actor receives WebSocket
+//! bytes, which are delayed in both directions and stay in order. Not for their content.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct Server {
     pipeline: Pipeline,
     ports: Ports,
     slots: Slots,
-    /// How often each port is held when nobody is connected.
+    /// Reference count of each port without a connection.
     held: [usize; 3],
 }
 
@@ -52,43 +52,43 @@ impl Server {
         [Arc::strong_count(asr), Arc::strong_count(llm), Arc::strong_count(tts)]
     }
 
-    /// Connections whose socket actor lives.
+    /// Number of connections with a live socket actor.
     pub(crate) fn connections(&self) -> usize {
         self.slots.in_use()
     }
 
-    /// No actor lives.
+    /// Whether no actor is alive.
     pub(crate) fn is_empty(&self) -> bool {
         self.connections() == 0 && self.holds() == self.held
     }
 
-    /// Devices known by their id.
+    /// Number of registered devices.
     pub(crate) fn known(&self) -> usize {
         self.pipeline.device_registry().connected().len()
     }
 }
 
-/// Something from the server on its way.
+/// A message in transit from the server.
 #[derive(Debug)]
 pub(crate) struct Down {
-    /// When the server sent it.
+    /// Time of sending by the server.
     pub(crate) sent: Duration,
-    /// When it arrives.
+    /// Time of arrival.
     pub(crate) at: Duration,
-    /// None at the end of the bytes.
+    /// `None` at the end of the stream.
     pub(crate) frame: Option<Frame>,
     /// The sentence to which it belongs.
     pub(crate) sentence: Option<Sentence>,
 }
 
-/// Something from the device on its way.
+/// A message in transit from the device.
 #[derive(Debug)]
 enum Up {
     Bytes(Message, Mark),
     End,
 }
 
-/// What the judge has to know of when it reaches the server.
+/// What the judge must know when it reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Nothing,
@@ -110,7 +110,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Connects. `epoch` is when the household began.
+    /// Connects. `epoch` is the start of the household.
     pub(crate) fn connect(server: &Server, plan: &Plan, dice: &mut Dice, epoch: Instant) -> Self {
         let slot = server.slots.take(None).expect("a slot is free");
         let device_id = DeviceId::new("02:00:00:00:00:01");
@@ -128,7 +128,7 @@ impl Wire {
             while let Some(Ok(bytes)) = out.next().await {
                 buffer.extend_from_slice(&bytes);
                 while let Ok(Some(frame)) = codec.decode(&mut buffer) {
-                    // Nobody listens where the device is gone.
+                    // The receiver is gone if the device is.
                     tell.send((epoch.elapsed(), Some(frame))).ok();
                 }
             }
@@ -154,7 +154,7 @@ impl Wire {
         self.push(Up::Bytes(message, mark));
     }
 
-    /// Drops the connection without a word, as soon as what was sent before has arrived.
+    /// Drops the connection without a close frame, once the messages in transit have arrived.
     pub(crate) async fn hang_up(mut self) {
         self.push(Up::End);
         while let Some((at, _)) = self.up.front() {
@@ -168,7 +168,7 @@ impl Wire {
         self.up.push_back((at, up));
     }
 
-    /// The server gets what has arrived there; tells what that was.
+    /// Delivers to the server what has arrived there; returns the marks of these messages.
     pub(crate) fn carry_up(&mut self) -> Vec<Mark> {
         let now = self.now();
         let mut marks = Vec::new();
@@ -189,20 +189,20 @@ impl Wire {
         marks
     }
 
-    /// What has arrived at the device.
+    /// The next message that has arrived at the device.
     pub(crate) fn arrived(&mut self) -> Option<Down> {
         let due = self.down.front().is_some_and(|d| d.at <= self.now());
         if due { self.down.pop_front() } else { None }
     }
 
-    /// When something arrives at either end.
+    /// Time of the next arrival at either end.
     pub(crate) fn due(&self) -> Option<Duration> {
         let up = self.up.front().map(|(at, _)| *at);
         let down = self.down.front().map(|d| d.at);
         up.into_iter().chain(down).min()
     }
 
-    /// Waits for the server to send something, and shows it. Never ends where it sends no more.
+    /// Waits for the next message of the server, and returns it. Never resolves if there is none.
     pub(crate) async fn sent(&mut self) -> &mut Down {
         let Some((sent, frame)) = self.from_server.recv().await else {
             return std::future::pending().await;

@@ -1,4 +1,4 @@
-//! Tests of what a refusal says about tools.
+//! Tests of parsing what a refusal says about tools.
 
 use hearken_outbound::http::RefusalBody;
 use hearken_ports::{ProviderError, ProviderErrorKind};
@@ -22,7 +22,7 @@ fn of_text(status: u16, text: &str) -> Option<Complaint> {
     complaint(status, RefusalBody { text: text.into(), ..RefusalBody::default() })
 }
 
-/// Reads a refusal with this message, by itself and in a body of JSON.
+/// Reads a refusal with this message, as plain text and in a JSON body.
 fn of_message(status: u16, message: &str) -> Option<Complaint> {
     let plain = of_text(status, message);
     let body = json!({ "error": { "message": message, "type": "invalid_request_error" } });
@@ -69,7 +69,7 @@ fn the_place_of_a_tool_is_read_in_every_form() {
 }
 
 #[test]
-fn a_tool_is_known_by_its_name_and_an_ordinary_word_is_no_name() {
+fn a_tool_is_identified_by_its_name_unless_that_is_an_ordinary_word() {
     for (message, expected) in [
         ("Invalid schema for function 'set_light': x", Some(1)),
         ("Unable to generate parser for this template: set_light", Some(1)),
@@ -83,7 +83,7 @@ fn a_tool_is_known_by_its_name_and_an_ordinary_word_is_no_name() {
         ("Invalid value: 'note'. Supported values are: 'system', 'user' and 'tool'.", None),
         ("The function took too much time", None),
         ("Invalid value for 'time': tool results have none", None),
-        // What the model wrote was wrong this time.
+        // The model's output was invalid this time.
         ("tool call validation failed: parameters for tool set_light did not match schema", None),
         ("Failed to call a function. See 'failed_generation' for more details. set_light", None),
         // Parts of other words, and several names.
@@ -100,7 +100,7 @@ fn a_tool_is_known_by_its_name_and_an_ordinary_word_is_no_name() {
 }
 
 #[test]
-fn a_model_without_tools_is_known_by_its_words() {
+fn a_refusal_of_all_tools_is_recognised() {
     for (status, message) in [
         (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
         (400, "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser"),
@@ -139,7 +139,7 @@ fn a_model_without_tools_is_known_by_its_words() {
 }
 
 #[test]
-fn a_refusal_about_something_else_is_about_no_tool() {
+fn a_refusal_about_something_else_names_no_tool() {
     for message in [
         "You exceeded your current quota, set_light was not called",
         "Your credit balance is too low to use set_light",
@@ -163,7 +163,7 @@ fn a_refusal_about_something_else_is_about_no_tool() {
 
 proptest::proptest! {
     #[test]
-    fn any_refusal_is_survived(text in "[a-z_\"'`.\\[\\]{}:,0-9你’ ]{0,60}", status in 400_u16..600) {
+    fn no_refusal_causes_a_panic(text in "[a-z_\"'`.\\[\\]{}:,0-9你’ ]{0,60}", status in 400_u16..600) {
         for text in [text.clone(), format!("tools{text}"), format!("\"{text}\"")] {
             if let Some(Complaint::Place(place) | Complaint::Name(place)) = of_text(status, &text) {
                 proptest::prop_assert!(place < 4);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use hearken::config::AuthRequired;
 use hearken::http::openapi;
+use hearken_test_support::eventually;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
@@ -69,6 +70,11 @@ async fn a_stranger_gets_the_answers_that_the_threat_model_lists() {
         config.auth.required = AuthRequired::Auto;
         config.ota.trust_proxy = true;
         config.http.requests_per_minute = 1_000;
+    })
+    .await;
+    // The store is opened at first use, which may take time on a busy machine.
+    eventually("the server is ready", async || {
+        (answer(&server, "GET", "/readyz").await == "200").then_some(())
     })
     .await;
     let mut answers = BTreeMap::<String, Vec<String>>::new();

@@ -31,6 +31,8 @@ const FEW: usize = 480;
 /// After this many cycles the buffers have their final size.
 const WARM_UP: usize = 320;
 const MOST_GROWTH_KIB: usize = 4 * 1_024;
+/// Threads of pools, which start when there is much to do. A leak is one for each cycle.
+const FEW_THREADS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Socket = WebSocketStream<TcpStream>;
@@ -182,7 +184,7 @@ async fn connection_cycles_leak_no_memory_files_or_threads() {
     eprintln!("{count} cycles in {:?}: {before:?}, then {after:?}", begun.elapsed());
     assert!(after.kib < before.kib + MOST_GROWTH_KIB, "memory grows: {before:?}, {after:?}");
     assert!(after.files <= before.files + AT_ONCE, "files stay open: {before:?}, {after:?}");
-    assert!(after.threads <= before.threads, "threads stay: {before:?}, {after:?}");
+    assert!(after.threads < before.threads + FEW_THREADS, "threads stay: {before:?}, {after:?}");
     // All slots were released.
     let all = join_all((0..AT_ONCE * 2).map(|device| connect(&server, device))).await;
     assert_eq!(all.len(), AT_ONCE * 2);

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use super::{DEVICE, as_device, boot, guarded, raw_get, read, report};
 use crate::support::app::{TestServer, Vendors};
 
+/// Longest response on a busy machine. Firmware waits longer; what it takes is measured in benches.
+const SOON: Duration = Duration::from_secs(5);
+
 #[tokio::test]
 async fn check_01_both_methods_and_paths_answer_without_mqtt_or_redirect() {
     let vendors = Vendors::start().await;
@@ -23,7 +26,7 @@ async fn check_01_both_methods_and_paths_answer_without_mqtt_or_redirect() {
             let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
             let (status, told) = read(answer).await;
             assert_eq!((status, kind.as_str()), (200, "application/json"), "{method} {path}");
-            assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
             assert!(told.get("mqtt").is_none() && told.get("activation").is_none(), "{told}");
             assert_eq!(told["firmware"], json!({"version": "2.0.0", "url": ""}));
             let websocket = &told["websocket"];

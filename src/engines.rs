@@ -193,12 +193,11 @@ fn points_at_engine(url: &String, more: &[String], address: SocketAddr) -> bool 
     std::iter::once(url).chain(more).any(|url| points_at(url, address))
 }
 
-/// Returns the address of the embedded engine at which this URL points, if it points at one that the
-/// server would start.
-pub fn behind(config: &Config, url: &str) -> Option<SocketAddr> {
+/// Returns true if this URL points at an embedded engine that the server starts.
+pub fn is_embedded(config: &Config, url: &str) -> bool {
     let e = &config.embedded;
     let all = [e.asr_listen, e.tts_listen, e.llm_listen];
-    all.into_iter().find(|address| e.enabled && points_at(url, *address))
+    e.enabled && all.into_iter().any(|address| points_at(url, address))
 }
 
 /// Returns true if the embedded language model is the first choice.

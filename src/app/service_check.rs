@@ -1,7 +1,6 @@
 //! Contacts each configured service once and measures it, for `hearken config check --services`.
 //! Not for a running server, which probes its own services.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -48,8 +47,8 @@ pub enum Outcome {
 struct Service<'a> {
     key: String,
     address: String,
-    /// Address on which the server would start an engine for it.
-    engine: Option<SocketAddr>,
+    /// True if the server starts an engine for it.
+    is_embedded: bool,
     contact: BoxFuture<'a, Result<(), String>>,
 }
 
@@ -68,10 +67,10 @@ async fn contact(service: Service<'_>) -> ServiceCheck {
     let began = Instant::now();
     let late = || Err(format!("no answer within {} s", DEADLINE.as_secs()));
     let found = tokio::time::timeout(DEADLINE, service.contact).await.unwrap_or_else(|_| late());
-    let outcome = match (found, service.engine) {
+    let outcome = match (found, service.is_embedded) {
         (Ok(()), _) => Outcome::Works,
-        (Err(_), Some(_)) => Outcome::StartedByServer,
-        (Err(reason), None) => Outcome::Fails(reason),
+        (Err(_), true) => Outcome::StartedByServer,
+        (Err(reason), false) => Outcome::Fails(reason),
     };
     let Service { key, address, .. } = service;
     ServiceCheck { key, address, took: began.elapsed(), outcome }
@@ -96,7 +95,7 @@ fn speech(config: &Config) -> anyhow::Result<Vec<Service<'static>>> {
         services.push(Service {
             key: if number == 0 { "asr.url".to_owned() } else { "asr.more_urls".to_owned() },
             address: url.clone(),
-            engine: engines::behind(config, url),
+            is_embedded: engines::is_embedded(config, url),
             contact: Box::pin(async move {
                 asr.probe().await;
                 failure(asr.health())
@@ -110,7 +109,7 @@ fn speech(config: &Config) -> anyhow::Result<Vec<Service<'static>>> {
         services.push(Service {
             key: if number == 0 { "tts.url".to_owned() } else { "tts.more_urls".to_owned() },
             address: url.clone(),
-            engine: engines::behind(config, url),
+            is_embedded: engines::is_embedded(config, url),
             contact: Box::pin(async move {
                 tts.probe().await;
                 failure(tts.health())
@@ -123,14 +122,7 @@ fn speech(config: &Config) -> anyhow::Result<Vec<Service<'static>>> {
 /// The language model and its fallbacks, each by itself.
 fn models(config: &Config) -> anyhow::Result<Vec<Service<'static>>> {
     let first = LlmSettings { fallback: Vec::new(), ..config.llm.clone() };
-    let fallbacks = config.llm.fallback.iter().map(|model| LlmSettings {
-        provider: model.provider,
-        base_url: model.base_url.clone(),
-        model: model.model.clone(),
-        api_key: model.api_key.clone(),
-        extra: model.extra.clone(),
-        ..first.clone()
-    });
+    let fallbacks = config.llm.fallback.iter().map(|model| model.settings(&first));
     let mut services = Vec::new();
     for (number, settings) in std::iter::once(first.clone()).chain(fallbacks).enumerate() {
         let options = ChainOptions::spoken(DEVICE_FRONTEND, &CostTracker::default());
@@ -138,7 +130,7 @@ fn models(config: &Config) -> anyhow::Result<Vec<Service<'static>>> {
         services.push(Service {
             key: if number == 0 { "llm.base_url".to_owned() } else { "llm.fallback".to_owned() },
             address: settings.base_url.clone(),
-            engine: engines::behind(config, &settings.base_url),
+            is_embedded: engines::is_embedded(config, &settings.base_url),
             contact: Box::pin(async move {
                 llm.probe().await;
                 failure(llm.health())
@@ -158,7 +150,7 @@ fn others<'a>(config: &'a Config, data_dir: &'a Path) -> anyhow::Result<Vec<Serv
         } else {
             "***".to_owned()
         },
-        engine: None,
+        is_embedded: false,
         contact: Box::pin(async move {
             let found = store.version().await.map(drop).map_err(|error| error.to_string());
             store.shut().await;
@@ -179,7 +171,7 @@ fn others<'a>(config: &'a Config, data_dir: &'a Path) -> anyhow::Result<Vec<Serv
         let shown = Url::parse(url)
             .map_or_else(|_| "***".to_owned(), |url| hearken_base::redaction::shown(&url));
         let contact = Box::pin(connect(url));
-        services.push(Service { key, address: shown, engine: None, contact });
+        services.push(Service { key, address: shown, is_embedded: false, contact });
     }
     Ok(services)
 }

@@ -123,8 +123,8 @@ async fn stored(
 }
 
 async fn check(file: Option<&Path>, env: &dyn EnvVars, services: bool) -> anyhow::Result<ExitCode> {
-    let config = super::configuration(file, env)?;
     let file = super::configuration_file(file);
+    let config = super::loaded(file.as_deref(), env)?.config;
     let name =
         file.map_or("the environment and the defaults".to_owned(), |f| f.display().to_string());
     super::print(&format!("the configuration is valid: {name}"))?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Config;
 use super::error::ConfigError;
-use super::schema::{Key, plain, reference};
+use super::schema::{Key, Kind, plain, reference};
 
 /// Shortest accepted secret, in bytes.
 const MIN_SECRET_BYTES: usize = 16;
@@ -36,6 +36,10 @@ fn ranges(config: &Config) -> Result<(), ConfigError> {
     let values = json!(config);
     for key in reference().keys.values().filter(|key| !key.is_in_list()) {
         let value = value_of(&values, key);
+        // JSON has no infinity and no NaN, which TOML and the environment do.
+        if let (Value::Null, Kind::Number, Some(range)) = (value, key.kind, key.range()) {
+            return Err(ConfigError::value(&key.path, "not finite", format!("use {range}")));
+        }
         if let Some(remedy) = key.remedy_for(value) {
             let shown = match value {
                 Value::Array(items) => format!("a list of {}", items.len()),

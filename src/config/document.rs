@@ -64,9 +64,9 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Document, ConfigError> {
         document.lines.insert(found.path.clone(), *line);
         insert(&mut tree, &found.path, leaf);
     }
-    let whole = || Deserializer::from(Spanned::new(0..text.len(), tree.clone()));
-    Config::deserialize(whole()).map_err(parsed)?;
-    document.table = toml::Table::deserialize(whole()).map_err(parsed)?;
+    let whole = |tree| Deserializer::from(Spanned::new(0..text.len(), tree));
+    Config::deserialize(whole(tree.clone())).map_err(parsed)?;
+    document.table = toml::Table::deserialize(whole(tree)).map_err(parsed)?;
     Ok(document)
 }
 

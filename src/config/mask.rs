@@ -4,6 +4,7 @@ use hearken_base::redaction::{MASK, is_secret_name, shown};
 use toml::Value;
 use url::Url;
 
+use super::reader::set;
 use super::{Config, names};
 
 /// Names of tables whose values may all be secret: headers and variables of tool servers.
@@ -16,7 +17,7 @@ pub fn masked(config: &Config) -> String {
     let mut expert = toml::Table::new();
     for path in names::EXPERT_PATHS {
         if let Some(value) = take(&mut table, path) {
-            put(&mut expert, path, value);
+            set(&mut expert, path, value).expect("an expert path leads through sections");
         }
     }
     table.insert(names::EXPERT.to_owned(), Value::Table(expert));
@@ -37,17 +38,6 @@ fn take(table: &mut toml::Table, path: &str) -> Option<Value> {
     match path.split_once('.') {
         None => table.remove(path),
         Some((section, rest)) => take(table.get_mut(section)?.as_table_mut()?, rest),
-    }
-}
-
-fn put(table: &mut toml::Table, path: &str, value: Value) {
-    let Some((section, rest)) = path.split_once('.') else {
-        table.insert(path.to_owned(), value);
-        return;
-    };
-    let inner = table.entry(section).or_insert_with(|| Value::Table(toml::Table::new()));
-    if let Some(inner) = inner.as_table_mut() {
-        put(inner, rest, value);
     }
 }
 

@@ -206,7 +206,8 @@ fn lookup<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     parts.try_fold(first, |value, part| value.get(part))
 }
 
-fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+/// Sets the value at a path of a table; fails if the path leads through a value.
+pub(super) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     match key.split_once('.') {
         None => {
             table.insert(key.to_owned(), value);

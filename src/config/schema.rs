@@ -121,14 +121,11 @@ impl Key {
             Value::Array(items) => u32::try_from(items.len()).ok().map(f64::from),
             _ => None,
         };
-        let below = |limit: &Option<Number>| {
-            limit.as_ref().and_then(Number::as_f64).zip(measured).is_some_and(|(l, m)| m < l)
-        };
-        let above = |limit: &Option<Number>| {
-            limit.as_ref().and_then(Number::as_f64).zip(measured).is_some_and(|(l, m)| m > l)
-        };
-        let listed = self.one_of.is_empty() || self.one_of.contains(value);
-        let fits = listed && !below(&self.min) && !above(&self.max);
+        let limit = |limit: &Option<Number>| limit.as_ref().and_then(Number::as_f64);
+        let is_below = measured.zip(limit(&self.min)).is_some_and(|(value, min)| value < min);
+        let is_above = measured.zip(limit(&self.max)).is_some_and(|(value, max)| value > max);
+        let is_listed = self.one_of.is_empty() || self.one_of.contains(value);
+        let fits = is_listed && !is_below && !is_above;
         (!fits).then(|| format!("use {}", self.range().unwrap_or_default()))
     }
 }

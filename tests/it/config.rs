@@ -117,6 +117,16 @@ fn a_setting_that_an_earlier_version_stored_still_applies() {
 }
 
 #[test]
+fn numbers_that_are_not_finite_are_refused() {
+    for value in ["nan", "inf", "-inf"] {
+        let text = format!("gateway.temperature = {value}");
+        let refused = config::load_text(Some(("f.toml".as_ref(), &text)), &BTreeMap::new());
+        let expected = "f.toml, line 1: `gateway.temperature` is not finite: use 0 to 1";
+        assert_eq!(refused.unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
 fn the_examples_are_short_and_valid() {
     for name in ["home", "home-with-keys", "company"] {
         let path = format!("examples/config/{name}.toml");

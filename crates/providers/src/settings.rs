@@ -357,7 +357,7 @@ pub struct FallbackSettings {
 
 impl FallbackSettings {
     /// Returns the complete settings of this model.
-    pub(super) fn settings(&self, first: &LlmSettings) -> LlmSettings {
+    pub fn settings(&self, first: &LlmSettings) -> LlmSettings {
         LlmSettings {
             provider: self.provider,
             base_url: self.base_url.clone(),

@@ -14,6 +14,7 @@ mod museum;
 mod own_address;
 mod parts;
 mod probing;
+mod rules;
 pub mod service_check;
 
 use std::net::SocketAddr;
@@ -47,6 +48,7 @@ use crate::tls::Certificate;
 use crate::{engines, http, self_signed};
 
 pub use self::data_folder::upgrade_store;
+pub use self::rules::prepare as prepare_rules;
 
 /// Shutdown time after which the server no longer waits for read-only requests: if requests with
 /// side effects took at least this long to end, it stops without waiting for the rest.

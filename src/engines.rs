@@ -72,7 +72,7 @@ pub fn needed(config: &Config, models_dir: &Path) -> anyhow::Result<Vec<Engine>>
     }
     if llm {
         let program = required("language model engine", "LLM_BASE_URL")?;
-        if Path::new(&e.llm_model).extension().is_none_or(|x| x != "gguf") {
+        if !is_file(&e.llm_model) {
             require_models(models_dir, [e.llm_model.as_str()])?;
         }
         let mut args = base_args("llm", models_dir);
@@ -203,6 +203,16 @@ pub fn is_embedded(config: &Config, url: &str) -> bool {
 /// Returns true if the embedded language model is the first choice.
 pub fn uses_embedded_llm(config: &Config) -> bool {
     config.embedded.enabled && points_at(&config.llm.base_url, config.embedded.llm_listen)
+}
+
+/// Returns true if this names a file in place of a model of the catalogue.
+fn is_file(model: &str) -> bool {
+    Path::new(model).extension().is_some_and(|extension| extension == "gguf")
+}
+
+/// Returns true if the language model is the small one of the catalogue, and no file of the owner.
+pub fn uses_small_llm(config: &Config) -> bool {
+    uses_embedded_llm(config) && !is_file(&config.embedded.llm_model)
 }
 
 /// Returns true if the embedded language model is a fallback of another.

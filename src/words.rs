@@ -157,6 +157,19 @@ pub enum InterruptionManner {
     Cut,
 }
 
+/// Rules that may answer in place of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InstantScope {
+    /// None.
+    Off,
+    /// Time, date, arithmetic, "stop" and unambiguous commands.
+    Commands,
+    /// All.
+    #[serde(rename = "all")]
+    Whole,
+}
+
 /// Scope of a usage limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -243,9 +256,9 @@ mod tests {
     use hearken_cluster::RedisState;
     use hearken_dialogue::turn_trace::{ClientKind as TurnKind, Outcome as TurnOutcome, TurnState};
     use hearken_engines::supervise::EngineState;
-    use hearken_ports::ServiceState;
     use hearken_ports::role::{InterruptionManner, Keep};
     use hearken_ports::usage::{LimitOf, Limited};
+    use hearken_ports::{InstantScope, ServiceState};
     use hearken_tool_sources::{Origin, SourceKind, ToolProtocol};
     use serde_json::json;
 
@@ -274,6 +287,7 @@ mod tests {
             TurnOutcome, TurnOutcome::name => Answered Interrupted Silent Failed Refused;
             Keep, same => Off Text Audio;
             InterruptionManner, same => Pause Cut;
+            InstantScope, same => Off Commands Whole;
             LimitOf, same => Device Role Total;
             Limited, same => Tokens Seconds Cost;
             SourceKind, same => Http WebSocket Stdio Endpoint Builtin;

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::frontends::Frontends;
 use super::parts::{Parts, Records};
-use super::{local_time, settings};
+use super::{local_time, rules, settings};
 use crate::admin::password::Credential;
 use crate::config::Config;
 use crate::http::{self, Admin};
@@ -193,7 +193,8 @@ impl WarmUp {
         let tools = &parts.tooling.sources;
         let tts = Arc::clone(&parts.tts);
         let settings = settings(config);
-        let phrases = settings.phrases.all();
+        let mut phrases = settings.phrases.all();
+        phrases.extend(rules::fixed_sentences(config));
         let prefetch = ports.llm.prefetch(opening(&settings, tools, local_time(config)));
         let done = Arc::new(AtomicBool::new(!engines::uses_embedded_llm(config)));
         Self { tts, phrases, prefetch, done }

@@ -15,6 +15,7 @@ use hearken_text_gateway::{Sessions, TextGateway};
 
 use super::models::patient;
 use super::parts::Parts;
+use super::rules::{self, Frontend};
 use super::{admin, devices, local_time, museum};
 use crate::history::History;
 use crate::history::trial::Trials;
@@ -37,7 +38,11 @@ fn text_clients(parts: &Parts<'_>) -> anyhow::Result<TextClients> {
     }
     let tools = tooling.sources.clone();
     let service = TextGateway {
-        llm: models.spoken(config, "gateway", patient)?,
+        llm: rules::before(
+            models.spoken(config, "gateway", patient)?,
+            config,
+            Frontend::TextClients,
+        )?,
         sessions: Arc::new(sessions),
         tools: Arc::new(move |session_id, style| tools.conversation(session_id.as_str(), style)),
         describer: tooling.api.describer(),

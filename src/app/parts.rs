@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::models::Models;
 use super::probing::Services;
+use super::rules::{self, Frontend};
 use super::{data_folder, llm, local_time, threads};
 use crate::config::{Config, ProcessEnv, env};
 use crate::history::History;
@@ -102,7 +103,11 @@ impl<'a> Parts<'a> {
         let tts = hearken_providers::tts(&config.tts, models.calls())?;
         let ports = Ports {
             asr: models.calls().asr(hearken_providers::asr(&config.asr)?),
-            llm: models.spoken(config, DEVICE_FRONTEND, llm)?,
+            llm: rules::before(
+                models.spoken(config, DEVICE_FRONTEND, llm)?,
+                config,
+                Frontend::Devices,
+            )?,
             tts: Arc::clone(&tts) as _,
             turn_detector: engines::turn_detector(config)?,
             // Without a speaker embedder, people are not recognised.

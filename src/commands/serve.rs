@@ -63,7 +63,9 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let running = app::start(&config, engines, process.clone())?;
     tracing::info!(address = %running.address, "listening for devices at /xiaozhi/v1/");
     let told = service_manager::tell(running.liveness(), process.clone());
-    let (served, signalled, ()) = tokio::join!(
+    // The first question does not wait for the rules.
+    let prepared = tokio::task::spawn_blocking(move || app::prepare_rules(&config));
+    let (served, signalled, (), _) = tokio::join!(
         async {
             let served = running.serve().await;
             process.cancel();
@@ -71,6 +73,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
         },
         on_signal(process.clone()),
         told,
+        prepared,
     );
     served?;
     Ok(signalled?)

@@ -20,6 +20,7 @@ pub mod env;
 pub mod error;
 mod history;
 mod http;
+mod instant;
 mod llm;
 pub mod log;
 mod mask;
@@ -67,6 +68,7 @@ pub use env::{EnvVars, ProcessEnv};
 pub use error::ConfigError;
 pub use history::HistoryConfig;
 pub use http::HttpConfig;
+pub use instant::{InstantConfig, InstantMode};
 pub use log::{LogConfig, LogFormat};
 pub use mask::masked;
 pub use ota::OtaConfig;
@@ -123,6 +125,8 @@ pub struct Config {
     pub tts: TtsSettings,
     /// Vision model that describes pictures from device cameras and from tool results.
     pub vision: VisionSettings,
+    /// Answers by rule in place of the model, for common commands and for people in danger.
+    pub instant: InstantConfig,
     /// Conversations with devices: instructions and memory.
     pub dialogue: DialogueSettings,
     /// Fixed phrases in Chinese and English. An empty phrase is not spoken; the questions

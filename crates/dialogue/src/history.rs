@@ -189,6 +189,7 @@ impl Dialogue {
         // for the store. Decision 0072.
         let style = self.style_for(person);
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
+        let instant = style.instant();
         let role = style.role.unwrap_or_default();
         if !settings.emotion_prompt.is_empty() {
             system.push(' ');
@@ -214,6 +215,7 @@ impl Dialogue {
             max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
             temperature: role.temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
+            instant,
             ..Prompt::default()
         }
     }

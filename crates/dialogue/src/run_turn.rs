@@ -353,6 +353,11 @@ async fn converse(
                 written.text.push_str(&text);
                 output.words(&text).await;
             }
+            Some(Ok(LlmDelta::Rule(rule))) => {
+                trace.end(Stage::ModelFirstWord);
+                trace.begin_with(Stage::Rule, Some(rule));
+                trace.end(Stage::Rule);
+            }
             Some(Ok(LlmDelta::Calling)) => {
                 is_calling = true;
                 output.pause().await;

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use hearken_ports::InstantScope;
 use hearken_ports::role::ReplyLanguage;
 use hearken_proto::ids::DeviceId;
 use schemars::JsonSchema;
@@ -70,6 +71,21 @@ impl ConversationStyle {
         Self { system_prompt, role: Some(role), ..self }
     }
 
+    /// Returns the rules that may answer in place of the model: none for a character, those that the
+    /// role chooses, and with instructions of its own only those whose answer does not depend on
+    /// instructions.
+    pub fn instant(&self) -> InstantScope {
+        let chosen = self.role.as_ref().and_then(|role| role.instant);
+        let instructed = |text: &str| !text.trim().is_empty();
+        let of_role = self.role.as_ref().is_some_and(|role| instructed(&role.system_prompt));
+        match &self.character {
+            Some(_) => InstantScope::Off,
+            None if let Some(scope) = chosen => scope,
+            None if of_role || instructed(&self.system_prompt) => InstantScope::Commands,
+            None => InstantScope::Whole,
+        }
+    }
+
     /// Returns the instructions for the model, from the deployment's instructions and the time of
     /// day.
     pub fn instructions(&self, deployment: &str, now: &str) -> String {
@@ -93,6 +109,25 @@ impl ConversationStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_answer_as_the_role_or_else_the_instructions_allow() {
+        let style = |prompt: &str, instant| {
+            let mut role = AssignedRole::default();
+            role.settings.system_prompt = prompt.into();
+            role.settings.instant = instant;
+            ConversationStyle { role: Some(Arc::new(role)), ..ConversationStyle::default() }
+        };
+        assert_eq!(ConversationStyle::default().instant(), InstantScope::Whole);
+        assert_eq!(style("", None).instant(), InstantScope::Whole);
+        assert_eq!(style("Be kind.", None).instant(), InstantScope::Commands);
+        for scope in [InstantScope::Off, InstantScope::Whole] {
+            let mut style = style("Be kind.", Some(scope));
+            assert_eq!(style.instant(), scope);
+            style.character = Some(Character { name: "孙悟空".into(), persona: String::new() });
+            assert_eq!(style.instant(), InstantScope::Off, "a character is the model's");
+        }
+    }
 
     #[test]
     fn instructions_hold_the_time_the_role_and_the_language() {

@@ -264,7 +264,7 @@ async fn reply(llm: &dyn Llm, prompt: Prompt, meter: &UsageMeter) -> Result<Repl
         usage.read(&delta);
         match delta? {
             LlmDelta::Text(text) => reply.text.push_str(&text),
-            LlmDelta::Calling => {}
+            LlmDelta::Calling | LlmDelta::Rule(_) => {}
             LlmDelta::Call(call) => reply.calls.push(call),
             LlmDelta::Finished { truncated, .. } => reply.truncated = truncated,
         }

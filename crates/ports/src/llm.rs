@@ -55,6 +55,22 @@ pub struct Prompt {
     pub temperature: f64,
     /// Name of the model; empty for the configured one.
     pub model: String,
+    /// Rules that may answer in place of the model.
+    pub instant: InstantScope,
+}
+
+/// Rules that may answer in place of the model, from none to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InstantScope {
+    /// No rule answers.
+    #[default]
+    Off,
+    /// Time, date, arithmetic, stop, and commands with one binding.
+    Commands,
+    /// All rules.
+    #[serde(rename = "all")]
+    Whole,
 }
 
 /// Use of the offered tools by the model.
@@ -154,6 +170,8 @@ pub enum LlmDelta {
     Calling,
     /// Complete tool call.
     Call(ToolRequest),
+    /// A rule of this name answers, and no model: the first piece of its answer.
+    Rule(String),
     /// The answer is complete.
     Finished {
         /// True if the answer was cut at its maximum length.

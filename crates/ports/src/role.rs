@@ -6,6 +6,7 @@ use hearken_proto::text_gateway::MAX_SYSTEM_PROMPT_CHARS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::llm::InstantScope;
 use crate::usage::DailyLimits;
 
 /// Maximum number of characters of the name of a model, a voice or a source.
@@ -155,6 +156,8 @@ pub struct RoleSettings {
     pub tools_off: Vec<String>,
     /// Effect of voice during an answer.
     pub interruption: Option<InterruptionManner>,
+    /// Rules that may answer in place of the model.
+    pub instant: Option<InstantScope>,
     /// False if each question is answered without earlier ones.
     pub memory: bool,
     /// Stored part of its conversations.
@@ -178,6 +181,7 @@ impl Default for RoleSettings {
             language: None,
             tools_off: Vec::new(),
             interruption: None,
+            instant: None,
             memory: true,
             history: None,
             daily_tokens: None,
@@ -207,6 +211,7 @@ impl RoleSettings {
             language: self.language.or(other.language),
             tools_off,
             interruption: self.interruption.or(other.interruption),
+            instant: self.instant.or(other.instant),
             memory: self.memory && other.memory,
             history: self.history.or(other.history),
             daily_tokens: self.daily_tokens.or(other.daily_tokens),

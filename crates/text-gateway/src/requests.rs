@@ -490,6 +490,7 @@ impl RequestExecutor {
         let settings = service.settings.get();
         let style = ConversationStyle { role: service.role(), ..session.style().clone() };
         let system = style.instructions(&settings.system_prompt, &(service.now)());
+        let instant = style.instant();
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         if self.has_context(preferences) {
             messages.extend(memory.messages().iter().cloned());
@@ -503,6 +504,7 @@ impl RequestExecutor {
             max_tokens: max_tokens.unwrap_or(settings.max_tokens),
             temperature: temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
+            instant,
             ..Prompt::default()
         }
     }

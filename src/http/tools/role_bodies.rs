@@ -30,6 +30,9 @@ pub(crate) struct RoleFields {
     /// Effect of speech during an answer; null for the configured one.
     #[schema(required)]
     interruption: Option<words::InterruptionManner>,
+    /// Rules that may answer in place of the model; null for those that fit its instructions.
+    #[schema(required)]
+    instant: Option<words::InstantScope>,
     /// False if each question is answered without earlier ones.
     memory: bool,
     /// Content of conversations that is stored; null for the configured one.
@@ -67,6 +70,9 @@ struct RoleWishes {
     /// Effect of speech during an answer.
     #[schema(value_type = Option<words::InterruptionManner>)]
     interruption: Option<String>,
+    /// Rules that may answer in place of the model.
+    #[schema(value_type = Option<words::InstantScope>)]
+    instant: Option<String>,
     /// False to answer each question without earlier ones.
     memory: Option<bool>,
     /// Content of conversations to store.

@@ -63,6 +63,7 @@ impl Instance {
             ("HEARKEN__OTA__TRUST_PROXY", "true".into()),
             ("HEARKEN__HTTP__REQUESTS_PER_MINUTE", "0".into()),
             ("HEARKEN__EMBEDDED__ENABLED", "false".into()),
+            ("HEARKEN__INSTANT__MODE", "off".into()),
             ("HEARKEN__TOOLS__BUILTIN__ENABLED", String::new()),
             ("ASR_URL", vendors.asr.url()),
             ("TTS_URL", vendors.tts.url()),

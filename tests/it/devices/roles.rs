@@ -79,6 +79,7 @@ async fn a_role_applies_from_the_next_turn_of_its_device() {
         "name": " Pirate ", "system_prompt": "Be a pirate.", "model": "bold", "temperature": 0.25,
         "max_tokens": 7, "voice": "hoarse", "language": "de", "tools_off": ["builtin"],
         "memory": false, "history": "text", "interruption": "cut",
+        "instant": "commands",
     });
     let role = add(&server, pirate).await;
     assert_eq!((&role["name"], &role["version"]), (&json!("Pirate"), &json!(1)));
@@ -264,6 +265,7 @@ async fn an_invalid_role_is_refused_with_the_field() {
         ("language", json!("tlh")),
         ("tools_off", json!("all")),
         ("interruption", json!("shout")),
+        ("instant", json!("some")),
         ("history", json!("everything")),
         ("memory", json!("yes")),
         ("colour", json!("red")),

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use hearken::app;
-use hearken::config::{AuthRequired, Config};
+use hearken::config::{AuthRequired, Config, InstantMode};
 use hearken_engines::supervise::Engine;
 use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Stub};
 use serde_json::Value;
@@ -84,6 +84,8 @@ impl Vendors {
         config.auth.required = AuthRequired::Never;
         // These tools send requests to the Internet.
         config.tools.builtin.enabled.clear();
+        // Every question is the model's; `text_gateway::instant` tests the rules.
+        config.instant.mode = InstantMode::Off;
         // A turn ends by silence, whichever models this machine has.
         config.turn_detection.model.clear();
         // No filler phrases on a slow machine: replies must be the same everywhere.

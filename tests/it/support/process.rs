@@ -47,6 +47,7 @@ fn spawn(folder: &Path, environment: &[(String, String)], memory_kib: Option<u64
         .env("CLOUD_HOST", "127.0.0.1")
         .env("CLOUD_PORT", "0")
         .env("HEARKEN__EMBEDDED__ENABLED", "false")
+        .env("HEARKEN__INSTANT__MODE", "off")
         .env("HEARKEN__LOG__FORMAT", "json")
         // These tools send requests to the Internet.
         .env("HEARKEN__TOOLS__BUILTIN__ENABLED", "")

@@ -3,6 +3,7 @@
 
 mod clients;
 mod command;
+mod instant;
 mod limits;
 mod many_connections;
 mod messages;

@@ -20,6 +20,8 @@ pub enum Stage {
     ModelFirstWord,
     /// The model continues.
     Model,
+    /// A rule answers in place of the model.
+    Rule,
     /// Tools are running.
     Tool,
     /// The synthesiser has not produced any audio of a sentence yet.
@@ -46,6 +48,7 @@ impl Stage {
             Self::Prompt => "prompt",
             Self::ModelFirstWord => "model_first_word",
             Self::Model => "model",
+            Self::Rule => "rule",
             Self::Tool => "tool",
             Self::VoiceFirstSound => "voice_first_sound",
             Self::Voice => "voice",

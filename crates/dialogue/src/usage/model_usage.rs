@@ -21,6 +21,8 @@ pub struct ModelUsage {
     /// True once the model has responded: a request that was queued until its client left was never
     /// sent.
     answered: bool,
+    /// True if a rule answered, and no model.
+    by_rule: bool,
 }
 
 /// Counter of characters in text that is written to it.
@@ -88,7 +90,7 @@ impl ModelUsage {
         let estimated = Usage { prompt_tokens, ..Usage::default() };
         let count = Box::new(count);
         let price = llm.price_per_million();
-        Self { count, estimated, price, told: None, answered: false }
+        Self { count, estimated, price, told: None, answered: false, by_rule: false }
     }
 
     /// Reads a piece of the response. Returns the size of its content, in bytes.
@@ -103,8 +105,11 @@ impl ModelUsage {
                 self.told = usage.filter(tells);
                 return 0;
             }
-            Ok(LlmDelta::Calling) => return 0,
-            Err(_) => return 0,
+            Ok(LlmDelta::Rule(_)) => {
+                self.by_rule = true;
+                return 0;
+            }
+            Ok(LlmDelta::Calling) | Err(_) => return 0,
         };
         self.estimated.completion_tokens += said.iter().map(|said| tokens(said)).sum::<u64>();
         said.iter().map(|said| said.len()).sum()
@@ -114,8 +119,8 @@ impl ModelUsage {
 impl Drop for ModelUsage {
     #[allow(clippy::cast_precision_loss, reason = "no answer has 2^52 tokens")]
     fn drop(&mut self) {
-        // A request that failed or was abandoned before its first word costs nothing.
-        if !self.answered {
+        // A request that failed or was abandoned before its first word costs nothing, nor does a rule.
+        if !self.answered || self.by_rule {
             return;
         }
         let Usage { prompt_tokens, completion_tokens, .. } = self.estimated;

@@ -137,7 +137,7 @@ fn sent(log: &CallLog, prompt: &Prompt) -> CallContent {
 fn note(call: &OpenCall, delta: &Result<LlmDelta, ProviderError>) {
     match delta {
         Ok(LlmDelta::Text(text)) => call.got_text(text),
-        Ok(LlmDelta::Calling) => {}
+        Ok(LlmDelta::Calling | LlmDelta::Rule(_)) => {}
         Ok(LlmDelta::Call(made)) => call.got(|got| {
             let names = got.calls.get_or_insert_default();
             if names.len() < MOST_NAMES {

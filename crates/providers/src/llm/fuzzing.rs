@@ -71,6 +71,7 @@ async fn read<R: AnswerParser>(
         match delta {
             Ok(LlmDelta::Text(text)) => answer.text.push_str(&text),
             Ok(LlmDelta::Calling) => answer.announced += 1,
+            Ok(LlmDelta::Rule(rule)) => panic!("a provider has no rules: {rule}"),
             Ok(LlmDelta::Call(call)) => {
                 assert_eq!(answer.announced, 1, "calls are announced exactly once");
                 let ours = call.id.strip_prefix("call_").is_some_and(|id| id.len() == 16);

@@ -7,7 +7,7 @@ use hearken_ports::store::{
     ClientRule, DeviceReport, DeviceStore as _, MAX_ROLE_VERSIONS, MAX_ROLES, Role, RoleOutcome,
     RoleStore as _, ToolStore as _,
 };
-use hearken_ports::{PersonId, PersonOutcome, PersonStore as _};
+use hearken_ports::{InstantScope, PersonId, PersonOutcome, PersonStore as _};
 use hearken_proto::ids::DeviceId;
 use hearken_store::SqlStore;
 use hearken_test_support::chat_rows::at;
@@ -32,6 +32,7 @@ pub(super) fn role(role_id: &str, name: &str) -> Role {
         voice: "v".into(),
         tools_off: vec!["a".into(), "b".into()],
         interruption: Some(InterruptionManner::Cut),
+        instant: Some(InstantScope::Commands),
         memory: false,
         history: Some(Keep::Text),
         ..RoleSettings::default()

@@ -81,7 +81,7 @@ async fn think(mut stream: TcpStream, model: Arc<Model>) {
                 calls += 1;
                 piece(&json!({ "tool_calls": [called(calls - 1, &call)] }), None)
             }
-            Ok(LlmDelta::Calling) => continue,
+            Ok(LlmDelta::Calling | LlmDelta::Rule(_)) => continue,
             Ok(LlmDelta::Finished { .. }) => {
                 let reason = if calls == 0 { "stop" } else { "tool_calls" };
                 piece(&json!({}), Some(reason)) + "data: [DONE]\n\n"

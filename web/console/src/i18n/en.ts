@@ -221,6 +221,7 @@ export const en = {
   'span.prompt': 'prompt',
   'span.model_first_word': 'first word',
   'span.model': 'model',
+  'span.rule': 'rule',
   'span.tool': 'tool',
   'span.voice_first_sound': 'first audio',
   'span.voice': 'voice',

@@ -223,6 +223,7 @@ export const zh: Record<keyof typeof en, string> = {
   'span.prompt': '提示词',
   'span.model_first_word': '模型首字',
   'span.model': '模型',
+  'span.rule': '规则',
   'span.tool': '工具',
   'span.voice_first_sound': '合成首音',
   'span.voice': '语音合成',

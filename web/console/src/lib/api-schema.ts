@@ -552,6 +552,8 @@ export interface components {
       /** Number of stored turns. */
       turns: number;
     };
+    /** Rules that may answer in place of the model. */
+    InstantScope: 'off' | 'commands' | 'all';
     /** Effect of speech during an answer. */
     InterruptionManner: 'pause' | 'cut';
     /** Content of turns that is stored. */
@@ -907,6 +909,7 @@ export interface components {
       /** Tokens per day for all conversations with this role together; null for no limit. */
       daily_tokens: number | null;
       history: null | components['schemas']['Keep'];
+      instant: null | components['schemas']['InstantScope'];
       interruption: null | components['schemas']['InterruptionManner'];
       /** Language of all answers, as a code; null to follow the user's language. */
       language: string | null;
@@ -950,6 +953,7 @@ export interface components {
       /** Tokens per day for all conversations with this role together; 0 allows none. */
       daily_tokens?: number | null;
       history?: null | components['schemas']['Keep'];
+      instant?: null | components['schemas']['InstantScope'];
       interruption?: null | components['schemas']['InterruptionManner'];
       /** Language of all answers, one of `languages` in the list of roles; null to follow the user's language. */
       language?: string | null;

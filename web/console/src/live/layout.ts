@@ -4,7 +4,7 @@ import { type Interval, waitOf } from './culprit';
 
 /** Order of the lanes from top to bottom; lanes with other names follow. */
 export const LANES = [
-  'speech', 'silence', 'recognition', 'speculation', 'admission', 'prompt', 'model_first_word', 'model', 'tool',
+  'speech', 'silence', 'recognition', 'speculation', 'admission', 'prompt', 'model_first_word', 'model', 'rule', 'tool',
   'voice_first_sound', 'voice', 'prebuffer', 'start_guard', 'playback',
 ] as const;
 

@@ -4,7 +4,7 @@ import type { RoleFields, RoleTrial } from '../lib/types';
 
 export type RoleField = keyof RoleFields;
 export const FIELDS: readonly RoleField[] = [
-  'name', 'system_prompt', 'model', 'temperature', 'max_tokens', 'voice', 'language', 'tools_off', 'interruption', 'memory', 'history',
+  'name', 'system_prompt', 'model', 'temperature', 'max_tokens', 'voice', 'language', 'tools_off', 'interruption', 'instant', 'memory', 'history',
   'daily_tokens', 'daily_seconds', 'daily_cost',
 ];
 /** Maximum length of the instructions, in characters. */
@@ -12,10 +12,10 @@ export const MOST_PROMPT = 8_000;
 
 /** Returns a copy of the fields of a role. */
 export function fieldsOf(role: RoleFields): RoleFields {
-  const { name, system_prompt, model, temperature, max_tokens, voice, language, tools_off, interruption, memory, history } = role;
+  const { name, system_prompt, model, temperature, max_tokens, voice, language, tools_off, interruption, instant, memory, history } = role;
   const { daily_tokens, daily_seconds, daily_cost } = role;
   return {
-    name, system_prompt, model, temperature, max_tokens, voice, language, tools_off: [...tools_off], interruption, memory, history,
+    name, system_prompt, model, temperature, max_tokens, voice, language, tools_off: [...tools_off], interruption, instant, memory, history,
     daily_tokens, daily_seconds, daily_cost,
   };
 }

@@ -8,7 +8,7 @@ import { keyFor, kindsWith, roleFor } from './for-all';
 
 const role: RoleFields = {
   name: 'Grandma', system_prompt: 'Be kind.', model: '', temperature: null, max_tokens: null, voice: '', language: null,
-  tools_off: ['builtin', 'home'], interruption: null, memory: true, history: null,
+  tools_off: ['builtin', 'home'], interruption: null, instant: null, memory: true, history: null,
   daily_tokens: null, daily_seconds: null, daily_cost: null,
 };
 const marked = (parts: Part[]) => parts.map((part) => `${{ same: '=', gone: '-', new: '+' }[part.kind]}${part.text}`);

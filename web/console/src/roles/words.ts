@@ -27,6 +27,7 @@ export function valueOf(role: RoleFields, field: RoleField): string {
     case 'language': return role.language === null ? t('roles.language.person') : tongue(role.language);
     case 'tools_off': return role.tools_off.length > 0 ? role.tools_off.join(', ') : t('roles.tools.noneOff');
     case 'interruption': return role.interruption === null ? t('roles.configured') : t(`roles.interruption.${role.interruption}`);
+    case 'instant': return role.instant === null ? t('roles.instant.default') : t(`roles.instant.${role.instant}`);
     case 'memory': return role.memory ? t('word.yes') : t('word.no');
     case 'history': return role.history === null ? t('roles.configured') : t(`history.keep.${role.history}`);
     case 'daily_tokens': case 'daily_seconds': case 'daily_cost': return limit(role[field]);

@@ -29,7 +29,7 @@ fn shown(prompt: &Prompt, opening: Opening, pieces: &[&str]) -> String {
             LlmDelta::Text(text) => told.push_str(&text),
             LlmDelta::Calling => told.push('«'),
             LlmDelta::Call(call) => told.push_str(&format!("{}{}»", call.name, call.arguments)),
-            LlmDelta::Finished { .. } => {}
+            LlmDelta::Rule(_) | LlmDelta::Finished { .. } => {}
         }
     }
     told

@@ -1,0 +1,600 @@
+//! What each tool does, found from its words and its schema: the effects that rules look for. Not for the choice among them.
+
+use hearken_base::language::Language;
+use serde_json::{Map, Value, json};
+
+use super::actions::{choice_effects, single_effects, timer_effects};
+use super::schema::{Accepts, Parameter, Tool, mentions, name_words};
+use super::{Effect, Input, Place, Topic};
+use crate::names::Names;
+use crate::normalise::words_of;
+
+pub(super) const VOLUME: [&str; 5] = ["volume", "loudness", "loud", "sound level", "音量"];
+pub(super) const BRIGHTNESS: [&str; 5] = ["brightness", "bright", "backlight", "dim", "亮度"];
+const SCREEN: [&str; 6] = ["screen", "display", "backlight", "lcd", "屏幕", "显示屏"];
+const TEMPERATURE: [&str; 6] =
+    ["temperature", "celsius", "setpoint", "degrees", "thermostat", "温度"];
+const NO_ROOM_TEMPERATURE: [&str; 13] = [
+    "color", "colour", "kelvin", "色温", "oven", "water", "fridge", "freezer", "kettle", "热水",
+    "冰箱", "烤箱", "水温",
+];
+const NO_SPEAKER: [&str; 11] = [
+    "alarm",
+    "timer",
+    "ringtone",
+    "notification",
+    "microphone",
+    "mic",
+    "闹钟",
+    "铃声",
+    "麦克风",
+    "通知",
+    "提示音",
+];
+const ON: [&str; 17] = [
+    "kai",
+    "dakai",
+    "1",
+    "on",
+    "turn_on",
+    "open",
+    "enable",
+    "switch_on",
+    "power_on",
+    "true",
+    "start",
+    "turnon",
+    "开",
+    "打开",
+    "开启",
+    "启动",
+    "ON",
+];
+const OFF: [&str; 17] = [
+    "guan",
+    "guanbi",
+    "0",
+    "off",
+    "turn_off",
+    "close",
+    "disable",
+    "switch_off",
+    "power_off",
+    "false",
+    "stop",
+    "turnoff",
+    "关",
+    "关闭",
+    "关掉",
+    "停止",
+    "OFF",
+];
+const READ: [&str; 17] = [
+    "get",
+    "list",
+    "read",
+    "query",
+    "status",
+    "info",
+    "context",
+    "check",
+    "fetch",
+    "describe",
+    "report",
+    "获取",
+    "查询",
+    "读取",
+    "查看",
+    "当前状态",
+    "实时",
+];
+const ROOM: [&str; 8] = ["room", "area", "zone", "location", "place", "房间", "区域", "位置"];
+
+/// Returns the kinds of device that `words` name.
+fn kinds(words: &[String], names: &Names) -> Vec<usize> {
+    let mut found: Vec<usize> = (0..names.devices.len())
+        .filter(|at| names.devices.get(*at).is_some_and(|device| device.group.is_in(words)))
+        .collect();
+    if mentions(words, &["led", "leds", "bulb", "bulbs"]) {
+        found.extend(names.device("light"));
+    }
+    // A night light is a light, too: the narrower kind is meant.
+    if found.len() > 1 && names.device("lamp").is_some_and(|lamp| found.contains(&lamp)) {
+        found.retain(|kind| Some(*kind) != names.device("light"));
+    }
+    found.dedup();
+    found
+}
+
+/// Returns the one kind of device that a tool is for.
+fn kind_of(tool: &Tool, names: &Names) -> Option<usize> {
+    let in_name = kinds(&tool.name_words, names);
+    let found = if in_name.is_empty() { kinds(&tool.words, names) } else { in_name };
+    match found.as_slice() {
+        [kind] => Some(*kind),
+        _ => None,
+    }
+}
+
+/// Returns the group of rooms that `words` name.
+fn room_in(words: &[String], names: &Names) -> Option<usize> {
+    let mut found =
+        names.rooms.iter().enumerate().filter(|(_, group)| group.is_in(words)).map(|found| found.0);
+    let room = found.next()?;
+    found.next().is_none().then_some(room)
+}
+
+/// Returns the names of a room that a value such as `garage_light` has.
+fn room_names(words: &[String], names: &Names) -> Vec<Vec<String>> {
+    let mut all = vec![words.to_vec()];
+    if names.room(words).is_none()
+        && let Some(group) = room_in(words, names).and_then(|at| names.rooms.get(at))
+    {
+        all.push(words_of(group.name(Language::English)).words);
+        all.push(words_of(group.name(Language::Chinese)).words);
+    }
+    all
+}
+
+/// Reports whether a tool only reads.
+pub(super) fn is_read(tool: &Tool) -> bool {
+    let acts = ["set", "turn", "control", "start", "play", "adjust", "change"];
+    mentions(&tool.name_words, &READ) && !mentions(&tool.name_words, &acts)
+        || tool.words.first().is_some_and(|first| {
+            matches!(
+                first.as_str(),
+                "get" | "gets" | "list" | "lists" | "returns" | "reads" | "provides" | "measured"
+            )
+        })
+        || ["获取", "查询", "读取", "返回", "列出", "查看"]
+            .iter()
+            .any(|verb| tool.words.concat().starts_with(verb))
+        || (mentions(&tool.name_words, &["state", "states"]) && !mentions(&tool.name_words, &acts))
+        || (tool.parameters.is_empty()
+            && mentions(&tool.words, &["state", "states", "status", "information", "状态"])
+            && !mentions(&tool.name_words, &acts))
+}
+
+/// Names that a description lists, such as `kitchen, hall or study` or `light（灯）、ac（空调）`: for each the value, and other names.
+fn listed(description: &str) -> Vec<(String, Vec<String>)> {
+    let list = description.rsplit([':', '：']).next().unwrap_or(description);
+    let list = list.replace(" or ", ",").replace(" and ", ",").replace(['或', '和'], ",");
+    let mut found = Vec::new();
+    for item in list.split([',', '，', '、', ';', '；', '/', '|']) {
+        let item = item.trim().trim_end_matches(['.', '。']);
+        let (value, other) = item.split_once(['(', '（']).unwrap_or((item, ""));
+        let value = value.trim().trim_matches(['"', '\'', '`']).to_owned();
+        let other = other.trim_end_matches([')', '）']).trim();
+        let mut names = vec![value.clone()];
+        if !other.is_empty() {
+            names.push(other.to_owned());
+        }
+        if !value.is_empty() {
+            found.push((value, names));
+        }
+    }
+    found
+}
+
+/// Returns the values of a parameter with their names, if it has any.
+pub(super) fn values(parameter: &Parameter) -> Vec<(String, Vec<String>)> {
+    match &parameter.accepts {
+        Accepts::Options(options) => {
+            let described = listed(&parameter.description);
+            let names = |option: &String| {
+                described
+                    .iter()
+                    .find(|item| item.0 == *option)
+                    .map_or_else(|| vec![option.clone()], |item| item.1.clone())
+            };
+            options.iter().map(|option| (option.clone(), names(option))).collect()
+        }
+        Accepts::Text => listed(&parameter.description),
+        _ => Vec::new(),
+    }
+}
+
+/// Finds how a tool receives the place; `None` if that needs something else.
+pub(super) fn place(tool: &Tool, filled: &[&str], names: &Names) -> Option<Place> {
+    let text = |wanted: &[&str]| {
+        let is_wanted = |p: &&Parameter| {
+            !filled.contains(&p.name.as_str())
+                && matches!(p.accepts, Accepts::Text | Accepts::Options(_))
+                && mentions(&p.name_words, wanted)
+        };
+        tool.parameters.iter().find(is_wanted)
+    };
+    let area = text(&["area"]);
+    let name = text(&["name"]);
+    if let Some((area, name)) = area.zip(name) {
+        let is_open = tool.unfilled(filled).next().is_none();
+        let domain = tool.parameters.iter().find(|p| mentions(&p.name_words, &["domain"]));
+        let domain = domain.map(|p| (p.name.clone(), matches!(p.accepts, Accepts::List)));
+        return is_open.then(|| Place::Entity {
+            area: area.name.clone(),
+            name: name.name.clone(),
+            domain,
+        });
+    }
+    let is_room_list = |p: &&Parameter| {
+        let named = values(p);
+        let is_text = matches!(p.accepts, Accepts::Text | Accepts::Options(_))
+            && !filled.contains(&p.name.as_str());
+        is_text
+            && (p.mentions(&["room", "rooms", "房间"])
+                || (!named.is_empty()
+                    && named.iter().all(|value| {
+                        value.1.iter().any(|name| room_in(&name_words(name), names).is_some())
+                    })))
+    };
+    let room = text(&ROOM).or_else(|| tool.parameters.iter().find(is_room_list)).or_else(|| {
+        tool.parameters.iter().find(|p| is_entity_list(p) && !filled.contains(&p.name.as_str()))
+    });
+    let mut all = filled.to_vec();
+    all.extend(room.map(|room| room.name.as_str()));
+    if tool.unfilled(&all).next().is_some() {
+        return None;
+    }
+    if let Some(room) = room {
+        if is_entity_list(room) {
+            return Some(entity_place(room, names));
+        }
+        let is_option = matches!(room.accepts, Accepts::Options(_));
+        let known = values(room)
+            .into_iter()
+            .filter(|value| is_option || room_in(&name_words(&value.0), names).is_some());
+        let rooms = known
+            .map(|(value, named)| {
+                (
+                    value,
+                    named.iter().flat_map(|name| room_names(&name_words(name), names)).collect(),
+                )
+            })
+            .collect();
+        return Some(Place::Room {
+            parameter: room.name.clone(),
+            is_required: room.is_required,
+            rooms,
+        });
+    }
+    Some(match room_in(&tool.name_words, names) {
+        Some(room) => Place::Fixed(room),
+        None => Place::None,
+    })
+}
+
+/// Reports whether a parameter lists entities such as `light.garage`.
+fn is_entity_list(parameter: &Parameter) -> bool {
+    let is_entity = |option: &String| {
+        option.split_once('.').is_some_and(|(domain, name)| {
+            !name.is_empty() && domain.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        })
+    };
+    matches!(&parameter.accepts, Accepts::Options(options) if !options.is_empty() && options.iter().all(is_entity))
+}
+
+/// Returns the place of a tool that lists its entities: each is known by its name, as a room is.
+fn entity_place(parameter: &Parameter, names: &Names) -> Place {
+    let named = |option: &String| {
+        let name = option.split_once('.').map_or("", |(_, name)| name);
+        (option.clone(), room_names(&name_words(name), names))
+    };
+    let rooms = match &parameter.accepts {
+        Accepts::Options(options) => options.iter().map(named).collect(),
+        _ => Vec::new(),
+    };
+    Place::Room { parameter: parameter.name.clone(), is_required: parameter.is_required, rooms }
+}
+
+pub(super) fn effect(
+    topic: Topic,
+    tool: &Tool,
+    input: Input,
+    fixed: Map<String, Value>,
+    place: Place,
+) -> Effect {
+    Effect { topic, tool: tool.name.clone(), fixed, input, place }
+}
+
+pub(super) fn fixed(parameter: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(parameter.to_owned(), value)])
+}
+
+fn number_input(parameter: &Parameter) -> Option<Input> {
+    match parameter.accepts {
+        Accepts::Number { is_integer, min, max } => {
+            Some(Input::Number { parameter: parameter.name.clone(), is_integer, min, max })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the one number of a tool that is about `topic`.
+fn number_about<'a>(
+    tool: &'a Tool,
+    topic: &[&str],
+    fits: fn(&Parameter) -> bool,
+) -> Option<&'a Parameter> {
+    let only = |of: &mut dyn Iterator<Item = &'a Parameter>| {
+        let first = of.next()?;
+        of.next().is_none().then_some(first)
+    };
+    let named: Vec<&Parameter> =
+        tool.parameters.iter().filter(|p| p.is_number() && p.mentions(topic)).collect();
+    if !named.is_empty() {
+        return only(&mut named.into_iter()).filter(|p| fits(p));
+    }
+    if !tool.mentions(topic) {
+        return None;
+    }
+    only(&mut tool.parameters.iter().filter(|p| p.is_number())).filter(|p| fits(p))
+}
+
+fn level_effects(tool: &Tool, names: &Names, found: &mut Vec<Effect>) {
+    let light = names.device("light");
+    let curtain = names.device("curtain");
+    if let Some(parameter) =
+        number_about(tool, &VOLUME, Parameter::is_level).filter(|_| !tool.mentions(&NO_SPEAKER))
+    {
+        let place = place(tool, &[&parameter.name], names);
+        found.extend(place.and_then(|place| {
+            Some(effect(Topic::Volume, tool, number_input(parameter)?, Map::new(), place))
+        }));
+    }
+    if let Some(parameter) = number_about(tool, &BRIGHTNESS, Parameter::is_level)
+        && let Some(place) = place(tool, &[&parameter.name], names)
+    {
+        let is_placed = !matches!(place, Place::None);
+        let is_light = is_placed
+            || kind_of(tool, names)
+                .is_some_and(|kind| Some(kind) == light || Some(kind) == names.device("lamp"));
+        let topic = if is_light && !tool.mentions(&SCREEN) { Topic::Dim } else { Topic::Screen };
+        found.extend(
+            number_input(parameter).map(|input| effect(topic, tool, input, Map::new(), place)),
+        );
+    }
+    let is_cover = curtain.is_some_and(|curtain| kind_of(tool, names) == Some(curtain))
+        || mentions(&tool.name_words, &["position"]);
+    if is_cover
+        && let Some(parameter) = number_about(
+            tool,
+            &[
+                "position",
+                "open",
+                "percent",
+                "percentage",
+                "level",
+                "位置",
+                "开合",
+                "curtain",
+                "窗帘",
+            ],
+            Parameter::is_percent,
+        )
+        && !is_inverted(tool, parameter)
+        && let Some(place) = place(tool, &[&parameter.name], names)
+    {
+        found.extend(
+            number_input(parameter)
+                .map(|input| effect(Topic::Cover, tool, input, Map::new(), place)),
+        );
+    }
+    let is_degrees = |p: &Parameter| {
+        !p.mentions(&NO_ROOM_TEMPERATURE)
+            && matches!(p.accepts, Accepts::Number { max, .. } if max.is_none_or(|max| max < 60.0))
+    };
+    if let Some(parameter) = number_about(tool, &TEMPERATURE, is_degrees)
+        .filter(|_| !tool.mentions(&NO_ROOM_TEMPERATURE))
+        && let Some(place) = place(tool, &[&parameter.name], names)
+    {
+        found.extend(
+            number_input(parameter)
+                .map(|input| effect(Topic::Climate, tool, input, Map::new(), place)),
+        );
+    }
+}
+
+/// Reports whether 0 is open.
+fn is_inverted(tool: &Tool, parameter: &Parameter) -> bool {
+    let says = |words: &[String]| {
+        let after = |number: &str| {
+            let at = words.iter().position(|word| word == number)?;
+            words
+                .iter()
+                .skip(at + 1)
+                .find(|word| {
+                    matches!(
+                        word.as_str(),
+                        "open" | "closed" | "close" | "shut" | "开" | "关" | "闭"
+                    )
+                })
+                .map(String::as_str)
+        };
+        matches!(after("0"), Some("open" | "开"))
+            || (after("0").is_none()
+                && matches!(after("100"), Some("closed" | "close" | "shut" | "关" | "闭")))
+    };
+    says(&tool.words) || says(&parameter.words)
+}
+
+/// Returns the options that mean on and off.
+fn on_and_off(parameter: &Parameter) -> Option<(Value, Value)> {
+    match &parameter.accepts {
+        Accepts::Flag => {
+            let says_on = [
+                "on", "power", "state", "enabled", "enable", "switch", "status", "active", "value",
+                "powered", "open", "开", "开关", "开启", "打开",
+            ];
+            let says_other = ["off", "mute", "muted", "toggle", "关"];
+            (mentions(&parameter.name_words, &says_on)
+                && !mentions(&parameter.name_words, &says_other))
+            .then_some((json!(true), json!(false)))
+        }
+        Accepts::Options(options) => {
+            let of =
+                |names: &[&str]| options.iter().find(|option| names.contains(&option.as_str()));
+            Some((json!(of(&ON)?), json!(of(&OFF)?)))
+        }
+        _ => None,
+    }
+}
+
+fn switch_effects(tool: &Tool, names: &Names, found: &mut Vec<Effect>) {
+    for parameter in &tool.parameters {
+        let Some((on, off)) = on_and_off(parameter) else { continue };
+        let is_device = |p: &&Parameter| {
+            let named = values(p);
+            let has_kind = |value: &(String, Vec<String>)| {
+                value.1.iter().any(|name| !kinds(&name_words(name), names).is_empty())
+            };
+            p.name != parameter.name
+                && !named.is_empty()
+                && (p.mentions(&["device", "appliance", "设备", "电器"])
+                    || named.iter().all(has_kind))
+        };
+        let device = tool.parameters.iter().find(is_device);
+        if let Some(device) = device {
+            device_effects(tool, parameter, device, names, found);
+            continue;
+        }
+        let Some(kind) = kind_of(tool, names) else { continue };
+        let Some(place) = place(tool, &[&parameter.name], names) else { continue };
+        for (is_on, value) in [(true, on), (false, off)] {
+            let fixed = fixed(&parameter.name, value);
+            found.push(effect(
+                Topic::Switch { kind: Some(kind), is_on },
+                tool,
+                Input::None,
+                fixed,
+                place.clone(),
+            ));
+        }
+    }
+}
+
+/// Finds the effects of a tool with a list of devices and an action.
+fn device_effects(
+    tool: &Tool,
+    action: &Parameter,
+    device: &Parameter,
+    names: &Names,
+    found: &mut Vec<Effect>,
+) {
+    let Some((on, off)) = on_and_off(action) else { return };
+    let filled = [action.name.as_str(), device.name.as_str()];
+    if tool.unfilled(&filled).next().is_some() {
+        return;
+    }
+    for (value, named) in values(device) {
+        let all: Vec<Vec<String>> = named.iter().map(|name| name_words(name)).collect();
+        let kinds: Vec<usize> = all.iter().flat_map(|words| kinds(words, names)).collect();
+        let Some(kind) =
+            kinds.first().copied().filter(|first| kinds.iter().all(|kind| kind == first))
+        else {
+            continue;
+        };
+        let place =
+            all.iter().find_map(|words| room_in(words, names)).map_or(Place::None, Place::Fixed);
+        for (is_on, word) in [(true, &on), (false, &off)] {
+            let mut arguments = fixed(&action.name, word.clone());
+            arguments.insert(device.name.clone(), json!(value));
+            found.push(effect(
+                Topic::Switch { kind: Some(kind), is_on },
+                tool,
+                Input::None,
+                arguments,
+                place.clone(),
+            ));
+        }
+        let Accepts::Options(options) = &action.accepts else { continue };
+        let set = options.iter().find(|option| {
+            matches!(option.as_str(), "set_value" | "set" | "set_temperature" | "设置" | "调节")
+        });
+        let number = number_of(tool);
+        let is_climate = names.devices.get(kind).is_some_and(|device| device.domain == "climate");
+        if let Some(((set, number), input)) = set
+            .zip(number)
+            .and_then(|pair| Some((pair, number_input(pair.1)?)))
+            .filter(|_| is_climate)
+        {
+            let mut arguments = fixed(&action.name, json!(set));
+            arguments.insert(device.name.clone(), json!(value));
+            if tool.unfilled(&[filled[0], filled[1], &number.name]).next().is_none() {
+                found.push(effect(Topic::Climate, tool, input, arguments, place));
+            }
+        }
+    }
+}
+
+/// Returns the one number of a tool.
+fn number_of(tool: &Tool) -> Option<&Parameter> {
+    let mut numbers = tool.parameters.iter().filter(|p| p.is_number());
+    let first = numbers.next()?;
+    numbers.next().is_none().then_some(first)
+}
+
+/// Returns the words of a name without those for on and off, and which of them it had.
+fn without_state(words: &[String]) -> Option<(Vec<String>, bool)> {
+    let on = ["on", "open", "enable", "开", "启"];
+    let off = ["off", "close", "disable", "关", "停"];
+    let is_state = |word: &String| on.contains(&word.as_str()) || off.contains(&word.as_str());
+    let mut states = words.iter().filter(|word| is_state(word));
+    let state = states.next()?;
+    if states.next().is_some() {
+        return None;
+    }
+    Some((
+        words.iter().filter(|word| !is_state(word)).cloned().collect(),
+        on.contains(&state.as_str()),
+    ))
+}
+
+/// Finds pairs of tools, one of which turns on and the other off.
+pub(super) fn pair_effects(tools: &[Tool], names: &Names, found: &mut Vec<Effect>) {
+    for tool in tools {
+        let compact: Vec<String> = split_state(&tool.name_words);
+        let Some((rest, is_on)) = without_state(&compact) else { continue };
+        let is_other = |other: &Tool| {
+            without_state(&split_state(&other.name_words))
+                .is_some_and(|state| state.0 == rest && state.1 != is_on)
+        };
+        if !tools.iter().any(is_other) || tool.parameters.iter().any(|p| on_and_off(p).is_some()) {
+            continue;
+        }
+        let Some(place) = place(tool, &[], names) else { continue };
+        let is_entity = matches!(place, Place::Entity { .. });
+        let kind = if is_entity && kinds(&tool.name_words, names).is_empty() {
+            None
+        } else {
+            kind_of(tool, names)
+        };
+        if kind.is_some() || is_entity {
+            found.push(effect(Topic::Switch { kind, is_on }, tool, Input::None, Map::new(), place));
+        }
+    }
+}
+
+/// Splits `turnon` and the like.
+fn split_state(words: &[String]) -> Vec<String> {
+    let split = |word: &String| match word.as_str() {
+        "turnon" | "switchon" => vec!["turn".to_owned(), "on".to_owned()],
+        "turnoff" | "switchoff" => vec!["turn".to_owned(), "off".to_owned()],
+        _ => vec![word.clone()],
+    };
+    words.iter().flat_map(split).collect()
+}
+
+/// Returns all effects of the tools.
+pub(super) fn effects(tools: &[Tool], names: &Names) -> Vec<Effect> {
+    let mut found = Vec::new();
+    for tool in tools.iter().filter(|tool| !is_read(tool)) {
+        level_effects(tool, names, &mut found);
+        switch_effects(tool, names, &mut found);
+        choice_effects(tool, names, &mut found);
+        single_effects(tool, &mut found);
+        timer_effects(tool, &mut found);
+    }
+    let acting: Vec<Tool> = tools.iter().filter(|tool| !is_read(tool)).cloned().collect();
+    pair_effects(&acting, names, &mut found);
+    found
+}

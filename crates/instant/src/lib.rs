@@ -1,0 +1,447 @@
+//! Answers to common commands of a household without a model: normalises an utterance, compares the whole of it with templates,
+//! binds it to the offered tools, and plans calls and an answer. Pure: makes no call, reads no clock and no file. What calls the
+//! tools and asks the model is in `dialogue`.
+
+mod abilities;
+mod arithmetic;
+mod asked;
+mod bindings;
+mod calendar;
+mod casual;
+mod catalog;
+mod exact;
+mod facts;
+mod forecast;
+mod jokes;
+mod names;
+mod normalise;
+mod numbers;
+mod phrasebook;
+mod phrases;
+mod plan;
+mod rules;
+mod slots;
+mod state;
+mod template;
+mod times;
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use hearken_base::language::Language;
+use jiff::Zoned;
+
+use catalog::Catalog;
+use normalise::{Normaliser, Words};
+use plan::Act;
+use rules::{Class, Setting};
+use slots::Reader;
+
+pub use bindings::{Bindings, OfferedTool};
+pub use catalog::TemplateError;
+pub use phrases::FIXED;
+pub use plan::{Answer, Call, Next, Outcome, Plan, REMEMBERED, Referent};
+
+/// Which rules may answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scope {
+    /// None.
+    Off,
+    /// Time, date, arithmetic of numbers alone, stop, and commands that name all they need and have one binding.
+    Commands,
+    /// All.
+    #[default]
+    Whole,
+}
+
+/// What an utterance is understood with.
+#[derive(Debug, Clone)]
+pub struct Context<'a> {
+    /// Present time, in the zone of the person.
+    pub now: Zoned,
+    /// What the offered tools can do.
+    pub bindings: &'a Bindings,
+    /// Target of the last instant answer of the conversation.
+    pub last: Option<&'a Referent>,
+    /// Which rules may answer.
+    pub scope: Scope,
+    /// True if the last answer of the assistant was a question: then nothing is answered.
+    pub after_question: bool,
+    /// True if the assistant plays a role: then nothing is answered.
+    pub in_character: bool,
+    /// Configured name of the assistant.
+    pub name: &'a str,
+    /// Last answer that was spoken.
+    pub last_answer: Option<&'a str>,
+    /// Language of an utterance without letters.
+    pub language: Language,
+}
+
+impl<'a> Context<'a> {
+    /// Creates the context of a first utterance, in which all rules may answer.
+    pub fn new(now: Zoned, bindings: &'a Bindings) -> Self {
+        Self {
+            now,
+            bindings,
+            last: None,
+            scope: Scope::Whole,
+            after_question: false,
+            in_character: false,
+            name: "",
+            last_answer: None,
+            language: Language::default(),
+        }
+    }
+}
+
+/// Name of an assistant without a configured one.
+pub const DEFAULT_NAME: &str = "Hearken";
+/// Most parts of one utterance.
+const MOST_PARTS: usize = 4;
+
+/// Files of reasons that stand before or behind a command.
+const REASONS: [(&str, &str, Language); 2] = [
+    ("reason_zh.toml", include_str!("../templates/reason_zh.toml"), Language::Chinese),
+    ("reason_en.toml", include_str!("../templates/reason_en.toml"), Language::English),
+];
+/// Most words of an utterance with a reason, or of commands without a link between them.
+const MOST_WORDS: usize = 40;
+/// Fewest characters of a command without a link, in Chinese.
+const FEWEST_WORDS: usize = 3;
+
+/// Words between two parts of an utterance, the longest first.
+const ZH_LINKS: [&str; 14] = [
+    "然后再",
+    "然后把",
+    "然后",
+    "接着",
+    "并且",
+    "同时",
+    "顺便",
+    "还有",
+    "另外",
+    "之后",
+    "再",
+    "并",
+    "也",
+    "还",
+];
+const EN_LINKS: [&str; 8] =
+    ["and then", "and also", "after that", "and now", "then", "and", "also", "plus"];
+
+/// Path, text and language of a file of sentences.
+macro_rules! sentences {
+    ($($language:ident $file:literal),+ $(,)?) => {
+        /// The crate's sentences: file, text, and language. A file may use the named words of those
+        /// before it, and its sentences come after theirs.
+        const FILES: &[(&str, &str, Language)] =
+            &[$(($file, include_str!(concat!("../", $file)), Language::$language)),+];
+    };
+}
+sentences!(
+    Chinese "templates/zh.toml",
+    English "templates/en.toml",
+    Chinese "templates/media_zh.toml",
+    English "templates/media_en.toml",
+    Chinese "templates/weather_zh.toml",
+    English "templates/weather_en.toml",
+    Chinese "templates/language_zh.toml",
+    English "templates/language_en.toml",
+    Chinese "templates/talk_zh.toml",
+    English "templates/talk_en.toml",
+    Chinese "templates/general_zh.toml",
+    English "templates/general_en.toml",
+    Chinese "templates/state_zh.toml",
+    English "templates/state_en.toml",
+    Chinese "templates/facts_zh.toml",
+    English "templates/facts_en.toml",
+    Chinese "templates/medicine_zh.toml",
+    English "templates/medicine_en.toml",
+    Chinese "templates/decline_zh.toml",
+    English "templates/decline_en.toml",
+    Chinese "templates/unknown_zh.toml",
+    English "templates/unknown_en.toml",
+);
+
+/// Rules and names of a part that was understood.
+struct Part {
+    rule: String,
+    acts: Vec<Act>,
+}
+
+/// The answers that are known.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    catalog: Catalog,
+    reasons: Catalog,
+    normaliser: Normaliser,
+    zh_links: Vec<Vec<String>>,
+    en_links: Vec<Vec<String>>,
+}
+
+impl Answers {
+    /// Returns the answers of this crate.
+    pub fn builtin() -> Self {
+        let mut catalog = Catalog::default();
+        for &(file, text, language) in FILES {
+            // A test compiles the crate's own files: they are right.
+            let _right = catalog.add(Path::new(file), text, Some(language));
+        }
+        let mut reasons = Catalog::default();
+        for (file, text, language) in REASONS {
+            let _reasons = reasons.add(Path::new(file), text, Some(language));
+        }
+        let links =
+            |texts: &[&str]| texts.iter().map(|text| normalise::words_of(text).words).collect();
+        Self {
+            catalog,
+            reasons,
+            normaliser: Normaliser::new(),
+            zh_links: links(&ZH_LINKS),
+            en_links: links(&EN_LINKS),
+        }
+    }
+
+    /// Returns the answers of this crate, compiled once in a process. The first call takes
+    /// milliseconds.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: LazyLock<Arc<Answers>> = LazyLock::new(|| Arc::new(Answers::builtin()));
+        Arc::clone(&SHARED)
+    }
+
+    /// Returns the answers of this crate, and those to the sentences of a file in its format.
+    ///
+    /// # Errors
+    /// If the file is wrong: with the line, what is wrong, and the remedy.
+    pub fn with_templates(file: &Path, text: &str) -> Result<Self, TemplateError> {
+        let mut answers = Self::builtin();
+        answers.add(file, text)?;
+        Ok(answers)
+    }
+
+    /// Adds the sentences of a file.
+    ///
+    /// # Errors
+    /// If the file is wrong: with the line, what is wrong, and the remedy.
+    pub fn add(&mut self, file: &Path, text: &str) -> Result<(), TemplateError> {
+        self.catalog.add(file, text, None)
+    }
+
+    /// Returns the number of templates.
+    pub fn templates(&self) -> usize {
+        self.catalog.len()
+    }
+
+    /// Returns what an utterance leads to; `None` if it is for the model.
+    pub fn plan(&self, text: &str, context: &Context<'_>) -> Option<Plan> {
+        if context.scope == Scope::Off || context.after_question || context.in_character {
+            return None;
+        }
+        let language = Language::from_key(text).unwrap_or(context.language);
+        let last =
+            context.last.filter(|last| last.age <= REMEMBERED && context.scope == Scope::Whole);
+        let setting = Setting { language, context, last };
+        let name = if context.name.trim().is_empty() { DEFAULT_NAME } else { context.name };
+        for words in self.normaliser.readings(text, language, name) {
+            if let Some(parts) = self.parts(&words, &setting, MOST_PARTS).map(without_courtesy) {
+                let rules: Vec<&str> = parts.iter().map(|part| part.rule.as_str()).collect();
+                let rule = rules.join("+");
+                return Some(Plan::new(
+                    rule,
+                    language,
+                    parts.into_iter().flat_map(|part| part.acts).collect(),
+                ));
+            }
+        }
+        None
+    }
+
+    /// Understands words as one part, or as several.
+    fn parts(&self, words: &Words, setting: &Setting<'_>, most: usize) -> Option<Vec<Part>> {
+        if let Some(part) = self.part(words, setting) {
+            return Some(vec![part]);
+        }
+        if most <= 1 {
+            return None;
+        }
+        for at in 1..words.words.len() {
+            for (start, end) in self.links(words, at, setting.language) {
+                let Some(first) = self.part(&words.part(0, start), setting) else { continue };
+                if let Some(all) = self.with_rest(first, words, end, setting, most) {
+                    return Some(all);
+                }
+            }
+        }
+        if setting.context.scope != Scope::Whole || words.words.len() > MOST_WORDS {
+            return None;
+        }
+        self.beside_reason(words, setting, most).or_else(|| self.unlinked(words, setting, most))
+    }
+
+    /// Understands the words from `from` on, after a part that was understood.
+    fn with_rest(
+        &self,
+        first: Part,
+        words: &Words,
+        from: usize,
+        setting: &Setting<'_>,
+        most: usize,
+    ) -> Option<Vec<Part>> {
+        let said = first.acts.iter().rev().find_map(referent_of);
+        let last = said.or(setting.last).filter(|_| setting.context.scope == Scope::Whole);
+        let next = Setting { last, ..*setting };
+        let mut all = self.parts(&words.part(from, words.words.len()), &next, most - 1)?;
+        all.insert(0, first);
+        Some(all)
+    }
+
+    /// Understands a command with its reason: 要睡觉了关灯, `turn the heating up it is cold`.
+    fn beside_reason(
+        &self,
+        words: &Words,
+        setting: &Setting<'_>,
+        most: usize,
+    ) -> Option<Vec<Part>> {
+        let end = words.words.len();
+        for at in (1..end).rev() {
+            let splits = [
+                (words.part(0, at), words.part(at, end)),
+                (words.part(at, end), words.part(0, at)),
+            ];
+            for (why, command) in splits {
+                let Some(rooms) = self.reason(&why, setting) else { continue };
+                let place = Referent::new(plan::About::Number, rooms, None);
+                let last = if place.rooms.is_empty() { setting.last } else { Some(&place) };
+                let parts = self.parts(&command, &Setting { last, ..*setting }, most - 1);
+                if let Some(parts) = parts.filter(|parts| parts.iter().all(is_deed)) {
+                    return Some(parts);
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns the rooms of a reason; `None` if the words are none.
+    fn reason(&self, words: &Words, setting: &Setting<'_>) -> Option<Vec<slots::Room>> {
+        let reader = Reader::new(
+            &words.words,
+            setting.language,
+            &names::NAMES,
+            setting.context.bindings,
+            None,
+        );
+        self.reasons
+            .find(&words.words, setting.language, &reader, |_, slots| Some(Setting::rooms(slots)))
+    }
+
+    /// Understands commands that follow one another without a link, as in Chinese: 打开灯音量三十.
+    fn unlinked(&self, words: &Words, setting: &Setting<'_>, most: usize) -> Option<Vec<Part>> {
+        let end = words.words.len();
+        // 不要播放 would leave a title behind.
+        let negates = |word: &String| matches!(word.as_str(), "不" | "别" | "没" | "甭");
+        if setting.language != Language::Chinese
+            || end < 2 * FEWEST_WORDS
+            || words.words.first().is_some_and(negates)
+        {
+            return None;
+        }
+        (FEWEST_WORDS..=end - FEWEST_WORDS).find_map(|at| {
+            let first = self.part(&words.part(0, at), setting).filter(is_deed)?;
+            let all = self.with_rest(first, words, at, setting, most)?;
+            all.iter().all(is_deed).then_some(all)
+        })
+    }
+
+    /// Returns the places at which a part may end at `at`, and the next one begins.
+    fn links(&self, words: &Words, at: usize, language: Language) -> Vec<(usize, usize)> {
+        let links = if language == Language::Chinese { &self.zh_links } else { &self.en_links };
+        let is_at = |link: &&Vec<String>| {
+            words.words.get(at..at + link.len()).is_some_and(|part| part == link.as_slice())
+        };
+        let mut found: Vec<_> = links
+            .iter()
+            .filter(is_at)
+            .map(|link| (at, at + link.len()))
+            .filter(|link| link.1 < words.words.len())
+            .collect();
+        if words.clauses.contains(&at) {
+            found.push((at, at));
+        }
+        found
+    }
+
+    /// Understands words as one part.
+    fn part(&self, words: &Words, setting: &Setting<'_>) -> Option<Part> {
+        let number = setting.last.and_then(Referent::number);
+        let reader = Reader::new(
+            &words.words,
+            setting.language,
+            &names::NAMES,
+            setting.context.bindings,
+            number,
+        );
+        self.catalog.find(&words.words, setting.language, &reader, |rule, slots| {
+            let acts = rules::acts(rule, slots, setting)?;
+            is_allowed(rule, &acts, setting.context.scope)
+                .then(|| Part { rule: rule.to_owned(), acts })
+        })
+    }
+}
+
+/// Removes what is not answered beside other parts: a greeting, and the same sentence once more.
+fn without_courtesy(mut parts: Vec<Part>) -> Vec<Part> {
+    let is_greeting = |part: &Part| part.rule == "greeting";
+    if !parts.iter().all(is_greeting) {
+        parts.retain(|part| !is_greeting(part));
+    }
+    let is_talk =
+        |part: &Part| matches!(part.rule.as_str(), "greeting" | "stop" | "thanks" | "goodbye");
+    parts.dedup_by(|next, before| is_talk(next) && next.rule == before.rule);
+    parts
+}
+
+/// Reports whether a part does something and says nothing else.
+fn is_deed(part: &Part) -> bool {
+    part.acts
+        .iter()
+        .all(|act| matches!(act, Act::Do { .. } | Act::Change { .. } | Act::Entity { .. }))
+}
+
+/// Returns what the next part of the same utterance refers to.
+fn referent_of(act: &Act) -> Option<&Referent> {
+    match act {
+        Act::Say { referent, .. } | Act::Do { referent, .. } => referent.as_ref(),
+        Act::Change { referent, .. } | Act::Entity { referent, .. } => Some(referent),
+        Act::Ask { .. } | Act::Query { .. } | Act::Fail { .. } => None,
+    }
+}
+
+/// Reports whether a rule may answer in a scope.
+fn is_allowed(rule: &str, acts: &[Act], scope: Scope) -> bool {
+    let is_call = acts.iter().all(|act| matches!(act, Act::Do { .. }));
+    match (scope, rules::class(rule)) {
+        (Scope::Off, _) | (_, None) => false,
+        (Scope::Whole, _) => true,
+        (Scope::Commands, Some(Class::Time | Class::Arithmetic | Class::Stop)) => true,
+        (Scope::Commands, Some(Class::Command)) => is_call,
+        (Scope::Commands, Some(Class::Other)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_templates_are_right() {
+        let mut catalog = Catalog::default();
+        for &(file, text, language) in FILES {
+            let before = catalog.len();
+            assert_eq!(catalog.add(Path::new(file), text, Some(language)), Ok(()));
+            assert!(catalog.len() > before, "{file}");
+        }
+        for (file, text, language) in REASONS {
+            assert_eq!(catalog.add(Path::new(file), text, Some(language)), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What an utterance leads to: calls in at most two phases, and the answer, which depends on their results. Not for the choice of
+//! the calls, which is in `rules`.
+
+use std::time::Duration;
+
+use hearken_base::language::Language;
+use serde_json::{Map, Value};
+
+use crate::asked::{self, Question};
+use crate::bindings::Bound;
+use crate::exact::Fraction;
+use crate::forecast::{self, Asked};
+use crate::phrases::{Subject, say};
+use crate::slots::Room;
+use crate::state;
+use crate::times::Length;
+
+/// How long the last target is remembered.
+pub const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// Call of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Name of the offered tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+}
+
+/// Result of a call: the text of the tool, or of its error.
+pub type Outcome = Result<String, String>;
+
+/// What was spoken about.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum About {
+    Volume,
+    Screen,
+    Dim,
+    Cover,
+    Climate,
+    Switch {
+        kind: usize,
+        is_on: bool,
+    },
+    Music,
+    Timer(Length),
+    Number,
+    /// The time at a place.
+    Time,
+}
+
+/// Target and value of the last instant answer, to which the next utterance may refer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Referent {
+    pub(crate) about: About,
+    pub(crate) rooms: Vec<Room>,
+    pub(crate) value: Option<Fraction>,
+    /// Time since the answer; set by the caller. After [`REMEMBERED`] the referent has no effect.
+    pub age: Duration,
+}
+
+impl Referent {
+    pub(crate) fn new(about: About, rooms: Vec<Room>, value: Option<Fraction>) -> Self {
+        Self { about, rooms, value, age: Duration::ZERO }
+    }
+
+    /// Returns the number with which a calculation may go on.
+    pub(crate) fn number(&self) -> Option<Fraction> {
+        self.value.filter(|_| self.about == About::Number)
+    }
+}
+
+/// Relative change of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    /// Percent, degrees or steps to add.
+    pub(crate) by: Fraction,
+    /// True if it is a number of steps.
+    pub(crate) is_steps: bool,
+}
+
+/// Part of a plan.
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    /// Says a text.
+    Say { text: String, referent: Option<Referent> },
+    /// Makes a call.
+    Do { call: Call, subject: Subject, referent: Option<Referent> },
+    /// Makes a call whose result is the answer.
+    Ask { call: Call, asked: Asked },
+    /// Reads the state, then sets a value that is computed from it.
+    Change { read: Call, bound: Bound, change: Change, subject: Subject, referent: Referent },
+    /// Reads the entities, then calls with the name of the one that is meant.
+    Entity {
+        read: Call,
+        bound: Bound,
+        target: state::Target,
+        value: Option<Fraction>,
+        subject: Subject,
+        referent: Referent,
+    },
+    /// Reads a state, and says what was asked of it.
+    Query { read: Call, question: Question },
+    /// Says that a state could not be read.
+    Fail { text: String },
+}
+
+/// Answer in plain text for speech.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The text, in the language of the utterance.
+    pub text: String,
+    /// What the next utterance may refer to; `None` if nothing.
+    pub referent: Option<Referent>,
+    /// True if all calls succeeded.
+    pub is_done: bool,
+}
+
+/// What follows the calls of a phase.
+#[derive(Debug, Clone)]
+pub enum Next {
+    /// The second phase: more calls.
+    Calls(Plan),
+    /// The answer.
+    Answer(Answer),
+    /// The results do not have what is needed: the model is to answer. Nothing has been changed.
+    GiveUp,
+}
+
+/// Calls of a phase, and what follows them.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    rule: String,
+    language: Language,
+    acts: Vec<Act>,
+}
+
+impl Plan {
+    pub(crate) fn new(rule: String, language: Language, acts: Vec<Act>) -> Self {
+        Self { rule, language, acts }
+    }
+
+    /// Returns the name of the rule; the names of several are joined with `+`.
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// Returns the language of the utterance and of the answer.
+    pub fn language(&self) -> Language {
+        self.language
+    }
+
+    fn reads(&self) -> Vec<Call> {
+        let mut reads: Vec<Call> = Vec::new();
+        for act in &self.acts {
+            if let Act::Change { read, .. } | Act::Entity { read, .. } | Act::Query { read, .. } =
+                act
+                && !reads.contains(read)
+            {
+                reads.push(read.clone());
+            }
+        }
+        reads
+    }
+
+    /// Returns the calls of this phase, to be made in this order; empty if the answer needs none. If one reads a state, all do.
+    pub fn calls(&self) -> Vec<Call> {
+        let reads = self.reads();
+        if !reads.is_empty() {
+            return reads;
+        }
+        let call = |act: &Act| {
+            if let Act::Do { call, .. } | Act::Ask { call, .. } = act {
+                Some(call.clone())
+            } else {
+                None
+            }
+        };
+        self.acts.iter().filter_map(call).collect()
+    }
+
+    /// Takes the results of [`Self::calls`], in their order; a missing one counts as failed.
+    pub fn next(self, outcomes: &[Outcome]) -> Next {
+        let reads = self.reads();
+        if reads.is_empty() {
+            return self.answer(outcomes).map_or(Next::GiveUp, Next::Answer);
+        }
+        let mut acts = Vec::new();
+        for act in self.acts {
+            let read = match &act {
+                Act::Change { read, .. } | Act::Entity { read, .. } | Act::Query { read, .. } => {
+                    reads.iter().position(|one| one == read)
+                }
+                _ => None,
+            };
+            let Some(at) = read else {
+                acts.push(act);
+                continue;
+            };
+            let next = match (act, outcomes.get(at)) {
+                (Act::Query { .. }, outcome) if !outcome.is_some_and(is_success) => {
+                    Some(Act::Fail { text: asked::failed(self.language) })
+                }
+                (Act::Query { question, .. }, Some(Ok(text))) => {
+                    asked::answer(&question, text, self.language)
+                }
+                (act, Some(Ok(text))) => state::resolve(act, text, self.language),
+                _ => None,
+            };
+            let Some(next) = next else { return Next::GiveUp };
+            acts.push(next);
+        }
+        let plan = Self { acts, ..self };
+        if plan.calls().is_empty() {
+            plan.answer(&[]).map_or(Next::GiveUp, Next::Answer)
+        } else {
+            Next::Calls(plan)
+        }
+    }
+
+    /// Returns the answer; `None` if it is for the model to word.
+    fn answer(&self, outcomes: &[Outcome]) -> Option<Answer> {
+        let mut outcomes = outcomes.iter();
+        let mut done = Vec::new();
+        let mut failed = Vec::new();
+        let mut referent: Option<Referent> = None;
+        for act in &self.acts {
+            let next = match act {
+                Act::Say { text, referent } => {
+                    done.push(text.clone());
+                    referent.clone()
+                }
+                Act::Do { subject, referent, .. } => {
+                    if outcomes.next().is_some_and(is_success) {
+                        done.push(subject.done(self.language));
+                        referent.clone()
+                    } else {
+                        failed.push(subject.failed(self.language));
+                        None
+                    }
+                }
+                Act::Fail { text } => {
+                    failed.push(text.clone());
+                    None
+                }
+                Act::Ask { asked, .. } => {
+                    let result = outcomes.next().filter(|outcome| is_success(outcome));
+                    let text = result.and_then(|outcome| outcome.as_deref().ok());
+                    match text.map(|text| forecast::reply(asked, text, self.language)) {
+                        Some(Some(text)) => done.push(text),
+                        // What else was done has to be reported.
+                        Some(None) if self.acts.len() == 1 => return None,
+                        Some(None) | None => failed.push(forecast::failed(self.language)),
+                    }
+                    None
+                }
+                Act::Change { .. } | Act::Entity { .. } | Act::Query { .. } => None,
+            };
+            referent = match (referent, next) {
+                (Some(before), Some(next)) => Some(joined(before, next)),
+                (before, next) => next.or(before),
+            };
+        }
+        let is_done = failed.is_empty();
+        done.extend(failed);
+        let text = done.join(say(self.language, "", " "));
+        Some(Answer { text, referent, is_done })
+    }
+}
+
+/// Joins the referents of two parts of an utterance: of the same kind, both places are meant.
+fn joined(before: Referent, mut next: Referent) -> Referent {
+    if before.about == next.about && !before.rooms.is_empty() && !next.rooms.is_empty() {
+        let mut rooms = before.rooms;
+        rooms.retain(|room| !next.rooms.contains(room));
+        rooms.append(&mut next.rooms);
+        next.rooms = rooms;
+    }
+    next
+}
+
+/// Reports whether a tool says that it has done what it was called for.
+fn is_success(outcome: &Outcome) -> bool {
+    let Ok(text) = outcome else { return false };
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Bool(is_done)) => is_done,
+        Ok(Value::Object(result)) => {
+            let is_false =
+                |name: &str| result.get(name).is_some_and(|value| *value == Value::Bool(false));
+            let is_error = result
+                .get("error")
+                .is_some_and(|error| !matches!(error, Value::Null | Value::Bool(false)))
+                || result.get("isError").is_some_and(|error| *error == Value::Bool(true))
+                || result.get("response_type").is_some_and(|kind| kind == "error");
+            let lists = result.get("data").and_then(Value::as_object);
+            let is_empty = |name: &str| {
+                lists
+                    .and_then(|lists| lists.get(name))
+                    .and_then(Value::as_array)
+                    .is_none_or(Vec::is_empty)
+            };
+            let has_failed = lists.is_some() && !is_empty("failed") && is_empty("success");
+            !(is_false("success") || is_false("ok") || is_error || has_failed)
+        }
+        _ => {
+            let start: String = text.trim().chars().take(5).collect();
+            !start.eq_ignore_ascii_case("error")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_says_so_has_failed() {
+        for text in [
+            "false",
+            r#"{"success":false}"#,
+            r#"{"error":"no such device"}"#,
+            "Error: offline",
+            r#"{"data":{"success":[],"failed":[{"name":"x"}]}}"#,
+        ] {
+            assert!(!is_success(&Ok(text.to_owned())), "{text}");
+        }
+        for text in [
+            "true",
+            "",
+            "ok",
+            r#"{"success":true}"#,
+            r#"{"data":{"success":[{"name":"x"}],"failed":[]}}"#,
+            "null",
+        ] {
+            assert!(is_success(&Ok(text.to_owned())), "{text}");
+        }
+        assert!(!is_success(&Err("timeout".to_owned())));
+    }
+}

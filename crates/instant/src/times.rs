@@ -1,0 +1,699 @@
+//! Reads times of day, durations and days at a place in a sentence, in Chinese and English. Not for what day it is: see `calendar`.
+
+use hearken_base::language::Language;
+
+use crate::calendar::{Day, Holidays, Week};
+use crate::exact::Fraction;
+use crate::numbers::{en_integer, numbers, zh_integer};
+
+/// Half of the day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Half {
+    Morning,
+    Afternoon,
+}
+
+/// Time of day, as it is said: hours of 0 to 24.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Clock {
+    pub(crate) hour: i64,
+    pub(crate) minute: i64,
+    pub(crate) half: Option<Half>,
+}
+
+impl Clock {
+    /// Returns the hour of 0 to 23; `None` if nothing says which half of the day is meant.
+    pub(crate) fn hour_of_day(self) -> Option<i64> {
+        match self.half {
+            Some(Half::Morning) if self.hour <= 12 => Some(self.hour % 12),
+            Some(Half::Afternoon) if self.hour <= 12 => Some(self.hour % 12 + 12),
+            _ if self.hour == 0 || self.hour > 12 => Some(self.hour % 24),
+            _ => None,
+        }
+    }
+}
+
+/// Length of time in units that do not depend on one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Length {
+    pub(crate) months: i64,
+    pub(crate) days: i64,
+    pub(crate) seconds: i64,
+}
+
+fn word(words: &[String], at: usize) -> &str {
+    words.get(at).map_or("", String::as_str)
+}
+
+fn rest(words: &[String], at: usize) -> &[String] {
+    words.get(at..).unwrap_or_default()
+}
+
+/// Returns the number of words of the first of `texts` with which `words` begin; each text has spaces between Latin words.
+fn begins(words: &[String], texts: &[&str]) -> usize {
+    let length = |text: &&str| {
+        let parts: Vec<String> = if text.is_ascii() {
+            text.split(' ').map(str::to_owned).collect()
+        } else {
+            text.chars().map(String::from).collect()
+        };
+        words.get(..parts.len()).is_some_and(|start| start == parts).then_some(parts.len())
+    };
+    texts.iter().find_map(length).unwrap_or(0)
+}
+
+fn find<T: Copy>(words: &[String], table: &[(&str, T)]) -> Option<(usize, T)> {
+    table
+        .iter()
+        .find_map(|entry| Some((begins(words, &[entry.0]), entry.1)).filter(|found| found.0 > 0))
+}
+
+/// Parts of the night, in which the hours before midnight are those of the evening.
+const ZH_NIGHT: [&str; 5] = ["半夜", "午夜", "深夜", "夜里", "夜晚"];
+const ZH_HALVES: [(&str, Half); 13] = [
+    ("今早", Half::Morning),
+    ("今天上午", Half::Morning),
+    ("今天下午", Half::Afternoon),
+    ("今天晚上", Half::Afternoon),
+    ("今晚", Half::Afternoon),
+    ("上午", Half::Morning),
+    ("早上", Half::Morning),
+    ("早晨", Half::Morning),
+    ("清晨", Half::Morning),
+    ("凌晨", Half::Morning),
+    ("下午", Half::Afternoon),
+    ("傍晚", Half::Afternoon),
+    ("晚上", Half::Afternoon),
+];
+
+/// Reads a time of day in Chinese, such as 下午两点三刻.
+fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
+    if begins(words, &["正午", "中午十二点"]) > 0 {
+        return Some((
+            begins(words, &["正午", "中午十二点"]),
+            Clock { hour: 12, minute: 0, half: Some(Half::Afternoon) },
+        ));
+    }
+    let night = begins(words, &ZH_NIGHT);
+    let half = find(words, &ZH_HALVES).or((night > 0).then_some((night, Half::Morning)));
+    let mut at = half.map_or(0, |half| half.0);
+    let half = half.map(|half| half.1);
+    let small = |at: usize| {
+        let digits = word(words, at).parse::<i64>().ok().map(|value| (1, value));
+        digits.or_else(|| zh_integer(rest(words, at)))
+    };
+    let before = match word(words, at) {
+        "差" => Some(zh_minutes(rest(words, at + 1))?),
+        _ => None,
+    };
+    at += before.map_or(0, |before| before.0 + 1);
+    let (length, mut hour) = small(at)?;
+    at += length;
+    if word(words, at) == ":" {
+        let minute = small(at + 1)?;
+        let clock = Clock { hour, minute: minute.1, half };
+        return (hour <= 24 && minute.1 < 60).then_some((at + 1 + minute.0, clock));
+    }
+    if !matches!(word(words, at), "点" | "时") || hour > 24 {
+        return None;
+    }
+    at += 1;
+    let mut minute = 0;
+    if let Some(before) = before {
+        hour = if hour == 0 { 23 } else { hour - 1 };
+        minute = 60 - before.1;
+        at += begins(rest(words, at), &["整", "钟"]);
+    } else if word(words, at) == "半" {
+        minute = 30;
+        at += 1;
+    } else if matches!(word(words, at), "整" | "钟") {
+        at += 1;
+    } else {
+        at += begins(rest(words, at), &["过", "零"]);
+        if let Some(read) = zh_minutes(rest(words, at)) {
+            at += read.0;
+            minute = read.1;
+        } else if let Some(read) = small(at).filter(|read| read.1 < 60) {
+            at += read.0;
+            minute = read.1;
+        }
+    }
+    (0..60).contains(&minute).then_some((at, Clock { hour, minute, half }))
+}
+
+/// Reads 五分 or 一刻.
+fn zh_minutes(words: &[String]) -> Option<(usize, i64)> {
+    let zero = begins(words, &["零"]);
+    let digits = word(words, zero).parse::<i64>().ok().map(|value| (1, value));
+    let (length, value) = digits.or_else(|| zh_integer(rest(words, zero)))?;
+    let unit = word(words, zero + length);
+    let value = match unit {
+        "分" => value,
+        "刻" => value * 15,
+        _ => return None,
+    };
+    let clock = begins(rest(words, zero + length + 1), &["钟"]);
+    (value < 60).then_some((zero + length + 1 + clock, value))
+}
+
+const EN_HALVES: [(&str, Half); 13] = [
+    ("in the morning", Half::Morning),
+    ("in the afternoon", Half::Afternoon),
+    ("in the evening", Half::Afternoon),
+    ("at night", Half::Afternoon),
+    ("this morning", Half::Morning),
+    ("this afternoon", Half::Afternoon),
+    ("this evening", Half::Afternoon),
+    ("tonight", Half::Afternoon),
+    ("am", Half::Morning),
+    ("pm", Half::Afternoon),
+    ("a m", Half::Morning),
+    ("p m", Half::Afternoon),
+    ("in the am", Half::Morning),
+];
+
+/// Reads a time of day in English, such as `half past six`.
+fn en_clock(words: &[String]) -> Option<(usize, Clock)> {
+    for (name, hour) in [("noon", 12), ("midday", 12), ("midnight", 24)] {
+        if word(words, 0) == name {
+            return Some((
+                1,
+                Clock {
+                    hour: hour % 24,
+                    minute: 0,
+                    half: Some(if hour == 12 { Half::Afternoon } else { Half::Morning }),
+                },
+            ));
+        }
+    }
+    let (mut at, hour, minute) = en_past(words).or_else(|| en_plain(words))?;
+    if !(0..=24).contains(&hour) || !(0..60).contains(&minute) {
+        return None;
+    }
+    at += begins(rest(words, at), &["oclock"]);
+    let half = find(rest(words, at), &EN_HALVES);
+    at += half.map_or(0, |half| half.0);
+    Some((at, Clock { hour, minute, half: half.map(|half| half.1) }))
+}
+
+/// Reads `ten past six` and `quarter to six`.
+fn en_past(words: &[String]) -> Option<(usize, i64, i64)> {
+    let (mut at, minutes) = match word(words, 0) {
+        "half" => (1, 30),
+        "quarter" => (1, 15),
+        "a" if word(words, 1) == "quarter" => (2, 15),
+        _ => en_integer(words).filter(|read| read.1 < 60)?,
+    };
+    at += begins(rest(words, at), &["minutes", "minute"]);
+    let is_before = match word(words, at) {
+        "past" | "after" => false,
+        "to" | "before" | "till" => true,
+        _ => return None,
+    };
+    let (length, hour) =
+        en_integer(rest(words, at + 1)).filter(|read| (1..=12).contains(&read.1))?;
+    let end = at + 1 + length;
+    if is_before {
+        Some((end, if hour == 1 { 12 } else { hour - 1 }, 60 - minutes))
+    } else {
+        Some((end, hour, minutes))
+    }
+}
+
+/// Reads `six`, `six thirty`, `six oh five` and `6:30`.
+fn en_plain(words: &[String]) -> Option<(usize, i64, i64)> {
+    if let Some((hour, minute)) = word(words, 0).split_once('.') {
+        let is_time = matches!(word(words, 1), "am" | "pm") && minute.len() == 2;
+        return is_time.then_some((1, hour.parse().ok()?, minute.parse().ok()?));
+    }
+    let (length, hour) = en_integer(words).filter(|read| read.1 <= 24)?;
+    if word(words, length) == ":" {
+        let minute = word(words, length + 1).parse().ok()?;
+        return Some((length + 2, hour, minute));
+    }
+    if matches!(word(words, length), "oh" | "o" | "zero") {
+        let (more, minute) =
+            en_integer(rest(words, length + 1)).filter(|read| (1..10).contains(&read.1))?;
+        return Some((length + 1 + more, hour, minute));
+    }
+    match en_integer(rest(words, length)).filter(|read| (10..60).contains(&read.1)) {
+        Some((more, minute)) => Some((length + more, hour, minute)),
+        None => Some((length, hour, 0)),
+    }
+}
+
+/// Returns the time of day at the beginning of `words`.
+pub(crate) fn clock(words: &[String], language: Language) -> Option<(usize, Clock)> {
+    if language == Language::English {
+        return en_clock(words);
+    }
+    let (length, mut clock) = zh_clock(words)?;
+    if begins(words, &ZH_NIGHT) > 0 && (6..12).contains(&clock.hour) {
+        clock.half = Some(Half::Afternoon);
+    }
+    Some((length, clock))
+}
+
+/// Unit of a length of time: its months, days and seconds.
+type TimeUnit = (i64, i64, i64);
+
+const ZH_TIME_UNITS: [(&str, TimeUnit); 18] = [
+    ("个小时", (0, 0, 3_600)),
+    ("小时", (0, 0, 3_600)),
+    ("个钟头", (0, 0, 3_600)),
+    ("钟头", (0, 0, 3_600)),
+    ("个钟", (0, 0, 3_600)),
+    ("刻钟", (0, 0, 900)),
+    ("分钟", (0, 0, 60)),
+    ("分", (0, 0, 60)),
+    ("秒钟", (0, 0, 1)),
+    ("秒", (0, 0, 1)),
+    ("个星期", (0, 7, 0)),
+    ("星期", (0, 7, 0)),
+    ("周", (0, 7, 0)),
+    ("个礼拜", (0, 7, 0)),
+    ("个月", (1, 0, 0)),
+    ("天", (0, 1, 0)),
+    ("年", (12, 0, 0)),
+    ("日", (0, 1, 0)),
+];
+const EN_TIME_UNITS: [(&str, TimeUnit); 24] = [
+    ("hours", (0, 0, 3_600)),
+    ("hour", (0, 0, 3_600)),
+    ("hrs", (0, 0, 3_600)),
+    ("hr", (0, 0, 3_600)),
+    ("h", (0, 0, 3_600)),
+    ("minutes", (0, 0, 60)),
+    ("minute", (0, 0, 60)),
+    ("mins", (0, 0, 60)),
+    ("min", (0, 0, 60)),
+    ("seconds", (0, 0, 1)),
+    ("second", (0, 0, 1)),
+    ("secs", (0, 0, 1)),
+    ("sec", (0, 0, 1)),
+    ("days", (0, 1, 0)),
+    ("day", (0, 1, 0)),
+    ("weeks", (0, 7, 0)),
+    ("week", (0, 7, 0)),
+    ("months", (1, 0, 0)),
+    ("month", (1, 0, 0)),
+    ("years", (12, 0, 0)),
+    ("year", (12, 0, 0)),
+    ("fortnight", (0, 14, 0)),
+    ("fortnights", (0, 14, 0)),
+    ("decades", (120, 0, 0)),
+];
+
+impl Length {
+    fn plus(self, count: Fraction, unit: TimeUnit) -> Option<Self> {
+        let (months, days, seconds) = unit;
+        let mut seconds = count.times(Fraction::whole(seconds))?;
+        let mut days = count.times(Fraction::whole(days))?;
+        if days.as_whole().is_none() {
+            seconds = seconds.plus(days.times(Fraction::whole(86_400))?)?;
+            days = Fraction::ZERO;
+        }
+        let sum = Self {
+            months: self.months.checked_add(count.times(Fraction::whole(months))?.as_whole()?)?,
+            days: self.days.checked_add(days.as_whole()?)?,
+            seconds: self.seconds.checked_add(seconds.as_whole()?)?,
+        };
+        (sum.months < 12_000
+            && sum.days < 400_000
+            && sum.seconds < 400_000 * 86_400
+            && !count.is_negative())
+        .then_some(sum)
+    }
+}
+
+fn zh_length_part(words: &[String]) -> Option<(usize, Fraction, TimeUnit)> {
+    if word(words, 0) == "半" {
+        let (length, unit) = find(rest(words, 1), &ZH_TIME_UNITS)?;
+        return Some((1 + length, Fraction::new(1, 2)?, unit));
+    }
+    let (length, mut count) = *numbers(words, Language::Chinese).first()?;
+    let mut at = length;
+    let half = Fraction::new(1, 2)?;
+    let before_unit = begins(rest(words, at), &["个半", "半"]);
+    if before_unit > 0 {
+        count = count.plus(half)?;
+        at += before_unit;
+    }
+    let (more, unit) = find(rest(words, at), &ZH_TIME_UNITS)?;
+    at += more;
+    // 一年半, 两天半
+    if before_unit == 0 && word(words, at) == "半" && unit.2 == 0 {
+        count = count.plus(half)?;
+        at += 1;
+    }
+    Some((at, count, unit))
+}
+
+fn en_length_part(words: &[String]) -> Option<(usize, Fraction, TimeUnit)> {
+    for (text, top) in [
+        ("half an", 2),
+        ("half a", 2),
+        ("a quarter of an", 1),
+        ("quarter of an", 1),
+        ("three quarters of an", 3),
+    ] {
+        let length = begins(words, &[text]);
+        if length > 0 {
+            let (more, unit) = find(rest(words, length), &EN_TIME_UNITS)?;
+            return Some((length + more, Fraction::new(top, 4)?, unit));
+        }
+    }
+    let (length, count) = match word(words, 0) {
+        "a" | "an" => (1, Fraction::whole(1)),
+        _ => *numbers(words, Language::English).first()?,
+    };
+    let (more, unit) = find(rest(words, length), &EN_TIME_UNITS)?;
+    let mut at = length + more;
+    let mut count = count;
+    for (text, top) in [("and a half", 2), ("and a quarter", 1), ("and three quarters", 3)] {
+        let length = begins(rest(words, at), &[text]);
+        if length > 0 && find(rest(words, at + length), &EN_TIME_UNITS).is_none() {
+            count = count.plus(Fraction::new(top, 4)?)?;
+            at += length;
+        }
+    }
+    Some((at, count, unit))
+}
+
+/// Returns the length of time at the beginning of `words`, as long as it goes on.
+pub(crate) fn length(words: &[String], language: Language) -> Option<(usize, Length)> {
+    let part = |words: &[String]| {
+        if language == Language::Chinese { zh_length_part(words) } else { en_length_part(words) }
+    };
+    let (mut at, count, mut unit) = part(words)?;
+    let mut sum = Length::default().plus(count, unit)?;
+    loop {
+        let gap = begins(rest(words, at), &["and", "零", "又"]);
+        let Some((more, count, next)) = part(rest(words, at + gap)) else { break };
+        let is_smaller = next.0 < unit.0
+            || (next.0 == unit.0 && (next.1 < unit.1 || (next.1 == unit.1 && next.2 < unit.2)));
+        let Some(longer) = sum.plus(count, next).filter(|_| is_smaller) else { break };
+        sum = longer;
+        unit = next;
+        at += gap + more;
+    }
+    Some((at, sum))
+}
+
+const ZH_DAYS: [(&str, i64); 14] = [
+    ("大后天", 3),
+    ("大前天", -3),
+    ("今天", 0),
+    ("今日", 0),
+    ("明天", 1),
+    ("明日", 1),
+    ("明儿", 1),
+    ("后天", 2),
+    ("昨天", -1),
+    ("昨日", -1),
+    ("前天", -2),
+    ("今儿", 0),
+    ("昨儿", -1),
+    ("后日", 2),
+];
+const EN_DAYS: [(&str, i64); 6] = [
+    ("the day after tomorrow", 2),
+    ("day after tomorrow", 2),
+    ("the day before yesterday", -2),
+    ("today", 0),
+    ("tomorrow", 1),
+    ("yesterday", -1),
+];
+const EN_WEEKDAYS: [(&str, i8); 7] = [
+    ("monday", 1),
+    ("tuesday", 2),
+    ("wednesday", 3),
+    ("thursday", 4),
+    ("friday", 5),
+    ("saturday", 6),
+    ("sunday", 7),
+];
+const EN_MONTHS: [(&str, i8); 23] = [
+    ("january", 1),
+    ("february", 2),
+    ("march", 3),
+    ("april", 4),
+    ("may", 5),
+    ("june", 6),
+    ("july", 7),
+    ("august", 8),
+    ("september", 9),
+    ("october", 10),
+    ("november", 11),
+    ("december", 12),
+    ("jan", 1),
+    ("feb", 2),
+    ("mar", 3),
+    ("apr", 4),
+    ("jun", 6),
+    ("jul", 7),
+    ("aug", 8),
+    ("sep", 9),
+    ("oct", 10),
+    ("nov", 11),
+    ("dec", 12),
+];
+const EN_ORDINALS: [(&str, i8); 20] = [
+    ("first", 1),
+    ("second", 2),
+    ("third", 3),
+    ("fourth", 4),
+    ("fifth", 5),
+    ("sixth", 6),
+    ("seventh", 7),
+    ("eighth", 8),
+    ("ninth", 9),
+    ("tenth", 10),
+    ("eleventh", 11),
+    ("twelfth", 12),
+    ("thirteenth", 13),
+    ("fourteenth", 14),
+    ("fifteenth", 15),
+    ("sixteenth", 16),
+    ("seventeenth", 17),
+    ("eighteenth", 18),
+    ("nineteenth", 19),
+    ("twentieth", 20),
+];
+
+/// Reads a weekday, with the week that is said.
+pub(crate) fn weekday(words: &[String], language: Language) -> Option<(usize, i8, Week)> {
+    if language == Language::Chinese {
+        let week = find(
+            words,
+            &[
+                ("下个", Week::Next),
+                ("下", Week::Next),
+                ("这个", Week::This),
+                ("这", Week::This),
+                ("本", Week::This),
+                ("上个", Week::Last),
+                ("上", Week::Last),
+            ],
+        );
+        let at = week.map_or(0, |week| week.0);
+        let name = begins(rest(words, at), &["星期", "礼拜", "周"]);
+        let day = ["一", "二", "三", "四", "五", "六", "日"]
+            .iter()
+            .position(|day| *day == word(words, at + name));
+        let day = day.or((word(words, at + name) == "天").then_some(6)).filter(|_| name > 0)?;
+        return Some((
+            at + name + 1,
+            i8::try_from(day).ok()? + 1,
+            week.map_or(Week::Nearest, |week| week.1),
+        ));
+    }
+    let week = find(
+        words,
+        &[
+            ("next", Week::Next),
+            ("this coming", Week::Nearest),
+            ("this", Week::Nearest),
+            ("coming", Week::Nearest),
+            ("last", Week::Last),
+        ],
+    );
+    let at = week.map_or(0, |week| week.0);
+    let (length, day) = find(rest(words, at), &EN_WEEKDAYS)?;
+    Some((at + length, day, week.map_or(Week::Nearest, |week| week.1)))
+}
+
+fn en_day_of_month(words: &[String]) -> Option<(usize, i8)> {
+    let the = begins(words, &["the"]);
+    let at = |length: usize| rest(words, the + length);
+    if let Some((length, day)) = find(at(0), &EN_ORDINALS) {
+        return Some((the + length, day));
+    }
+    for (tens, base) in [("twenty", 20), ("thirty", 30)] {
+        if begins(at(0), &[tens]) > 0
+            && let Some((length, day)) = find(at(1), &EN_ORDINALS).filter(|day| day.1 < 10)
+        {
+            return Some((the + 1 + length, base + day));
+        }
+    }
+    if begins(at(0), &["thirtieth"]) > 0 {
+        return Some((the + 1, 30));
+    }
+    let (length, day) = en_integer(at(0)).filter(|read| (1..=31).contains(&read.1))?;
+    let suffix = begins(at(length), &["st", "nd", "rd", "th"]);
+    Some((the + length + suffix, i8::try_from(day).ok()?))
+}
+
+fn en_date(words: &[String]) -> Option<(usize, Day)> {
+    let (mut at, month, day) = if let Some((length, month)) = find(words, &EN_MONTHS) {
+        let (more, day) = en_day_of_month(rest(words, length))?;
+        (length + more, month, day)
+    } else {
+        let (length, day) = en_day_of_month(words)?;
+        let of = begins(rest(words, length), &["of"]);
+        let (more, month) = find(rest(words, length + of), &EN_MONTHS)?;
+        (length + of + more, month, day)
+    };
+    let year = word(words, at).parse::<i16>().ok().filter(|year| (1900..2200).contains(year));
+    at += usize::from(year.is_some());
+    Some((at, Day::Date { year, month, day }))
+}
+
+fn zh_date(words: &[String]) -> Option<(usize, Day)> {
+    let small = |at: usize| {
+        word(words, at)
+            .parse::<i64>()
+            .ok()
+            .map(|value| (1, value))
+            .or_else(|| zh_integer(rest(words, at)))
+    };
+    let mut at = 0;
+    let mut year = None;
+    if let Some((length, value)) =
+        small(0).filter(|read| (1900..2200).contains(&read.1) && word(words, read.0) == "年")
+    {
+        year = i16::try_from(value).ok();
+        at = length + 1;
+    }
+    let (length, month) =
+        small(at).filter(|read| (1..=12).contains(&read.1) && word(words, at + read.0) == "月")?;
+    at += length + 1;
+    let (length, day) = small(at).filter(|read| (1..=31).contains(&read.1))?;
+    at += length;
+    let named = begins(rest(words, at), &["号", "日"]);
+    (named > 0).then_some((
+        at + named,
+        Day::Date { year, month: i8::try_from(month).ok()?, day: i8::try_from(day).ok()? },
+    ))
+}
+
+/// Returns the day at the beginning of `words`: one near today, a weekday, a date or a holiday.
+pub(crate) fn day(words: &[String], language: Language, holidays: &Holidays) -> Vec<(usize, Day)> {
+    let is_zh = language == Language::Chinese;
+    let mut found = Vec::new();
+    let days: &[(&str, i64)] = if is_zh { &ZH_DAYS } else { &EN_DAYS };
+    found.extend(find(words, days).map(|(length, days)| (length, Day::Near(days))));
+    found.extend(
+        weekday(words, language).map(|(length, day, week)| (length, Day::Weekday { day, week })),
+    );
+    found.extend(if is_zh { zh_date(words) } else { en_date(words) });
+    found.extend(holidays.read(words, language).map(|(length, at)| (length, Day::Holiday(at))));
+    found.extend(counted_day(words, language));
+    found.sort_by_key(|found| std::cmp::Reverse(found.0));
+    found
+}
+
+/// Reads 三天后 and `in three days`.
+fn counted_day(words: &[String], language: Language) -> Option<(usize, Day)> {
+    let whole_days =
+        |length: &Length| length.seconds == 0 && (length.days > 0 || length.months > 0);
+    if language == Language::Chinese {
+        let again = begins(words, &["再过", "过"]);
+        let (count, length_of) =
+            length(rest(words, again), language).filter(|read| whole_days(&read.1))?;
+        let end = again + count;
+        let after = begins(rest(words, end), &["之后", "以后", "过后", "后"]);
+        let before = begins(rest(words, end), &["之前", "以前", "前"]);
+        return match (after, before) {
+            (0, 0) if again == 0 => None,
+            (0, 0) => Some((end, Day::After(length_of))),
+            (after, 0) => Some((end + after, Day::After(length_of))),
+            (_, before) if again == 0 => Some((end + before, Day::Before(length_of))),
+            _ => None,
+        };
+    }
+    let inside = begins(words, &["in"]);
+    let (count, length_of) =
+        length(rest(words, inside), language).filter(|read| whole_days(&read.1))?;
+    let end = inside + count;
+    let after = begins(rest(words, end), &["from now", "from today", "time"]);
+    let before = begins(rest(words, end), &["ago", "before today"]);
+    match (inside, after, before) {
+        (0, 0, 0) => None,
+        (0, 0, before) => Some((end + before, Day::Before(length_of))),
+        _ => Some((end + after, Day::After(length_of))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::normalise::words_of;
+
+    #[test]
+    fn clocks_are_read_in_both_languages() {
+        for (text, hour, minute) in [
+            ("下午两点三刻", 14, 45),
+            ("早上七点半", 7, 30),
+            ("晚上八点零五分", 20, 5),
+            ("14:30", 14, 30),
+            ("下午差五分六点", 17, 55),
+            ("凌晨三点", 3, 0),
+            ("half past six pm", 18, 30),
+            ("quarter to nine in the morning", 8, 45),
+            ("six oh five am", 6, 5),
+            ("17:20", 17, 20),
+            ("noon", 12, 0),
+            ("9am", 9, 0),
+            ("ten past four in the afternoon", 16, 10),
+        ] {
+            let words = words_of(text).words;
+            let language = if text.is_ascii() { Language::English } else { Language::Chinese };
+            let language = if text == "14:30" { Language::Chinese } else { language };
+            let (length, clock) = clock(&words, language).unwrap();
+            assert_eq!(
+                (length, clock.hour_of_day(), clock.minute),
+                (words.len(), Some(hour), minute),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_are_read_in_both_languages() {
+        for (text, days, seconds) in [
+            ("一个半小时", 0, 5_400),
+            ("半小时", 0, 1_800),
+            ("一小时二十分钟", 0, 4_800),
+            ("一刻钟", 0, 900),
+            ("三天", 3, 0),
+            ("两个星期", 14, 0),
+            ("九十秒", 0, 90),
+            ("an hour and a half", 0, 5_400),
+            ("half an hour", 0, 1_800),
+            ("two and a half hours", 0, 9_000),
+            ("an hour and twenty minutes", 0, 4_800),
+            ("ninety second", 0, 90),
+            ("three weeks", 21, 0),
+            ("a quarter of an hour", 0, 900),
+        ] {
+            let words = words_of(text).words;
+            let language = if text.is_ascii() { Language::English } else { Language::Chinese };
+            assert_eq!(
+                length(&words, language),
+                Some((words.len(), Length { months: 0, days, seconds })),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What a plan does beside its sentence: scopes, failures, states that say nothing, referents that grow old, sentences of a user,
+//! and any text at all. Not for the corpora.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use hearken_instant::{Answers, Bindings, Context, Next, Plan, Referent, Scope};
+use proptest::prelude::*;
+
+use crate::support::{Tool, bind, house, now, say};
+
+static ANSWERS: LazyLock<Answers> = LazyLock::new(Answers::builtin);
+static FLAT: LazyLock<Bindings> = LazyLock::new(|| bind(&house("flat")));
+
+fn answer(plan: Plan, outcomes: &[Result<String, String>]) -> (String, bool) {
+    match plan.next(outcomes) {
+        Next::Answer(answer) => (answer.text, answer.is_done),
+        next => panic!("{next:?}"),
+    }
+}
+
+fn plan(text: &str, name: &str, change: impl Fn(&mut Context<'_>)) -> Option<Plan> {
+    let bindings = bind(&house(name));
+    let mut context = Context::new(now(), &bindings);
+    change(&mut context);
+    ANSWERS.plan(text, &context)
+}
+
+#[test]
+fn a_failed_call_is_never_told_as_done() {
+    for (text, words) in
+        [("打开阳台的灯", "没能打开"), ("turn on the balcony light", "couldn't turn on")]
+    {
+        for outcomes in [
+            vec![Err("offline".to_owned())],
+            vec![Ok(r#"{"success":false}"#.to_owned())],
+            Vec::new(),
+        ] {
+            let (said, is_done) = answer(plan(text, "flat", |_| {}).unwrap(), &outcomes);
+            assert!(said.contains(words) && !is_done, "{said}");
+        }
+    }
+    let two =
+        plan("turn off the garage light and set the volume to twenty", "flat", |_| {}).unwrap();
+    let (said, is_done) = answer(two, &[Err(String::new()), Ok("true".to_owned())]);
+    assert_eq!(said, "The volume is now set to 20. Sorry, I couldn't turn off the garage light.");
+    assert!(!is_done);
+}
+
+#[test]
+fn a_state_that_says_nothing_is_left_to_the_model() {
+    for outcome in [Err("offline".to_owned()), Ok("{}".to_owned()), Ok("fine".to_owned())] {
+        let louder = plan("louder", "panel", |_| {}).unwrap();
+        assert_eq!(louder.calls().len(), 1);
+        assert!(matches!(louder.next(&[outcome]), Next::GiveUp));
+    }
+    assert!(plan("louder", "guan", |_| {}).is_none());
+}
+
+#[test]
+fn the_weather_comes_from_the_result_alone() {
+    let asked = || plan("what is the weather like", "sky", |_| {}).unwrap();
+    for outcomes in
+        [vec![Err("offline".to_owned())], vec![Ok(r#"{"error":"x"}"#.to_owned())], Vec::new()]
+    {
+        let (said, is_done) = answer(asked(), &outcomes);
+        assert_eq!((said.as_str(), is_done), ("Sorry, I couldn't get the weather.", false));
+    }
+    for text in ["{}", "true", "今天晴，21度。", "[1,2]"] {
+        assert!(matches!(asked().next(&[Ok(text.to_owned())]), Next::GiveUp), "{text}");
+    }
+    let (said, _) = answer(asked(), &[Ok("Sunny, 21 degrees.".to_owned())]);
+    assert_eq!(said, "Sunny, 21 degrees.");
+}
+
+#[test]
+fn a_tool_for_the_weather_replaces_that_of_the_server() {
+    let mut tools = house("porch");
+    tools.push(Tool {
+        name: "get_weather".to_owned(),
+        description: "Get the weather of a city".to_owned(),
+        parameters: serde_json::json!({"type": "object", "properties": {"city": {"type": "string"}}}),
+    });
+    let bindings = bind(&tools);
+    let called = |text: &str| {
+        let plan = ANSWERS.plan(text, &Context::new(now(), &bindings)).unwrap();
+        plan.calls().remove(0).tool
+    };
+    assert_eq!(called("what is the weather in oslo"), "conditions_read");
+    assert_eq!(called("what is the weather"), "get_weather");
+}
+
+#[test]
+fn another_joke_follows_only_a_joke() {
+    let told = |last: Option<&str>| {
+        let context = Context { last_answer: last, ..Context::new(now(), &FLAT) };
+        ANSWERS.plan("another one", &context).map(|plan| answer(plan, &[]).0)
+    };
+    let (first, _) = answer(plan("tell me a joke", "flat", |_| {}).unwrap(), &[]);
+    assert!(told(Some(&first)).is_some_and(|next| next != first));
+    assert_eq!(told(Some("It is five.")), None);
+}
+
+#[test]
+fn a_value_at_its_end_is_not_set_again() {
+    let louder = plan("louder", "panel", |_| {}).unwrap();
+    let (said, _) = answer(louder, &[Ok(r#"{"volume":100}"#.to_owned())]);
+    assert_eq!(said, "It's already at its highest.");
+}
+
+#[test]
+fn a_scope_of_commands_leaves_the_rest_to_the_model() {
+    let commands = |text: &str, house: &str| {
+        plan(text, house, |context| context.scope = Scope::Commands).is_some()
+    };
+    for text in [
+        "what time is it",
+        "今天星期几",
+        "seven times eight",
+        "stop",
+        "volume thirty five",
+        "打开阳台的灯",
+    ] {
+        assert!(commands(text, "flat"), "{text}");
+    }
+    for text in [
+        "louder",
+        "thank you",
+        "who are you",
+        "what can you do",
+        "how many grams are in a pound",
+        "turn it off",
+        "hello",
+    ] {
+        assert!(!commands(text, "flat"), "{text}");
+    }
+    assert!(plan("what time is it", "flat", |context| context.scope = Scope::Off).is_none());
+    assert!(plan("what time is it", "flat", |context| context.after_question = true).is_none());
+    assert!(plan("what time is it", "flat", |context| context.in_character = true).is_none());
+}
+
+#[test]
+fn a_referent_is_forgotten_after_two_minutes() {
+    let answers = Answers::builtin();
+    let bindings = bind(&house("flat"));
+    let mut last: Referent =
+        say(&answers, &bindings, "turn on the balcony light", None).unwrap().referent.unwrap();
+    assert!(say(&answers, &bindings, "turn it off please", Some(&last)).is_some());
+    last.age = Duration::from_secs(121);
+    assert!(say(&answers, &bindings, "turn it off please", Some(&last)).is_none());
+}
+
+#[test]
+fn a_room_that_no_tool_knows_is_left_to_the_model() {
+    for text in
+        ["打开浴室的灯", "turn on the bathroom light", "打开餐厅和浴室的灯", "turn on the light"]
+    {
+        assert!(plan(text, "flat", |_| {}).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn the_configured_name_is_spoken_and_left_out() {
+    let named = |text: &str| plan(text, "panel", |context| context.name = "Robin");
+    assert_eq!(answer(named("who are you").unwrap(), &[]).0, "I'm Robin, a voice assistant.");
+    assert_eq!(named("robin volume thirty").unwrap().rule(), "volume");
+    assert!(plan("robin volume thirty", "panel", |_| {}).is_none());
+}
+
+#[test]
+fn sentences_of_a_user_are_added() {
+    let text = "[[rules]]\nrule = \"switch\"\nwith = { state = \"on\" }\nsay = [\"let there be {device} in {rooms}\", \"{rooms} 亮起来\"]\n";
+    let answers = Answers::with_templates(Path::new("mine.toml"), text).unwrap();
+    let bindings = bind(&house("flat"));
+    for said in ["let there be light in the garage", "车库亮起来"] {
+        assert_eq!(say(&answers, &bindings, said, None).unwrap().calls.len(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_its_line_and_a_remedy() {
+    for (text, line, words) in [
+        ("[[rules]]\nrule = \"swich\"\nsay = []\n", 2, "the rules are"),
+        ("[[rules]]\nrule = \"switch\"\nsay = [\n  \"a\",\n  \"turn (on\",\n]\n", 5, "add `)`"),
+        ("[[rules]]\nrule = \"switch\"\nsay = [\"turn {thing}\"]\n", 3, "the slots are"),
+        ("[[rules]]\nrule = \"switch\"\nsay = [\"turn <verb>\"]\n", 3, "add it to [words]"),
+        ("[[rules]]\nrule = \"switch\"\nsay = [\"[turn]\"]\n", 3, "no longer optional"),
+        ("[[rules]]\nrule = \"switch\"\nsay = [\"turn] on\"]\n", 3, "remove it"),
+        ("[words]\na = \"<a>\"\n[[rules]]\nrule = \"switch\"\nsay = [\"<a>\"]\n", 5, "nested"),
+        ("[[rules]\n", 1, "README"),
+        ("[[rules]]\nrule = \"switch\"\nsaid = []\n", 3, "README"),
+    ] {
+        let error = Answers::with_templates(Path::new("mine.toml"), text).unwrap_err();
+        assert_eq!((error.line, error.message.contains(words)), (line, true), "{error}");
+        assert!(error.to_string().starts_with("mine.toml:"), "{error}");
+    }
+}
+
+#[test]
+fn plans_are_made_within_milliseconds() {
+    let answers = Answers::builtin();
+    let bindings = bind(&house("flat"));
+    let texts = [
+        "打开阳台的灯",
+        "what time is it in london",
+        "tell me a long story about a dragon who lived by the sea",
+        "今天天气怎么样",
+    ];
+    let start = Instant::now();
+    for _ in 0..25 {
+        for text in texts {
+            let _ = answers.plan(text, &Context::new(now(), &bindings));
+        }
+    }
+    let took = start.elapsed();
+    println!("100 plans took {took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn no_text_panics(text in "\\PC{0,60}") {
+        let _ = ANSWERS.plan(&text, &Context::new(now(), &FLAT));
+    }
+
+    #[test]
+    fn no_sequence_of_known_words_panics(words in prop::collection::vec(0_usize..60, 1..12)) {
+        const WORDS: [&str; 60] = [
+            "把", "灯", "打开", "音量", "调到", "百分之", "三", "十", "百", "万", "亿", "点", "半", "两", "零", "分之", "的", "平方", "加", "除以", "后", "天",
+            "小时", "几点", "离", "圣诞节", "现在", "然后", "再", "负", "turn", "on", "off", "the", "light", "to", "half", "past", "five", "hundred",
+            "and", "million", "percent", "of", "what", "time", "is", "it", "in", "minus", "times", "point", "square root of", "99999999999", "0", "^",
+            "days until", "february", "29", "day",
+        ];
+        let text: Vec<&str> = words.iter().map(|at| WORDS[*at]).collect();
+        let _ = ANSWERS.plan(&text.join(" "), &Context::new(now(), &FLAT));
+    }
+}

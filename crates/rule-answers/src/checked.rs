@@ -1,0 +1,183 @@
+//! The stream of a small model's answer, whose sentences are checked before they go on. Not for the
+//! checks.
+
+use std::collections::VecDeque;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use hearken_ports::{LlmDelta, ProviderError};
+
+use crate::checks::{Checks, Decision};
+
+/// Longest text that is held back for the end of its sentence, in bytes.
+const MAX_SENTENCE_BYTES: usize = 600;
+
+type Delta = Result<LlmDelta, ProviderError>;
+
+struct Checked {
+    /// The model's stream; `None` once the answer has ended.
+    model: Option<BoxStream<'static, Delta>>,
+    checks: Checks,
+    /// Begun sentence.
+    text: String,
+    ready: VecDeque<Delta>,
+    has_spoken: bool,
+    has_called: bool,
+}
+
+/// Checks the sentences of an answer.
+pub(crate) fn checked(
+    model: BoxStream<'static, Delta>,
+    checks: Checks,
+) -> BoxStream<'static, Delta> {
+    let state = Checked {
+        model: Some(model),
+        checks,
+        text: String::new(),
+        ready: VecDeque::new(),
+        has_spoken: false,
+        has_called: false,
+    };
+    stream::unfold(state, |mut state| async move {
+        loop {
+            if let Some(delta) = state.ready.pop_front() {
+                return Some((delta, state));
+            }
+            match state.model.as_mut()?.next().await {
+                Some(delta) => state.take(delta),
+                None => state.model = None,
+            }
+        }
+    })
+    .boxed()
+}
+
+impl Checked {
+    fn take(&mut self, delta: Delta) {
+        match delta {
+            Ok(LlmDelta::Text(text)) => {
+                self.text.push_str(&text);
+                while let Some(end) = end_of_sentence(&self.text) {
+                    let rest = self.text.split_off(end);
+                    let sentence = std::mem::replace(&mut self.text, rest);
+                    self.pass(&sentence);
+                }
+            }
+            Ok(LlmDelta::Finished { .. }) => {
+                self.pass_rest();
+                if !self.has_spoken && !self.has_called {
+                    self.speak(self.checks.without_sentence());
+                }
+                self.ready.push_back(delta);
+            }
+            Ok(LlmDelta::Calling | LlmDelta::Call(_)) => {
+                self.pass_rest();
+                self.has_called = true;
+                self.ready.push_back(delta);
+            }
+            Ok(LlmDelta::Rule(_)) | Err(_) => {
+                self.pass_rest();
+                self.ready.push_back(delta);
+            }
+        }
+    }
+
+    fn pass_rest(&mut self) {
+        let rest = std::mem::take(&mut self.text);
+        if !rest.trim().is_empty() {
+            self.pass(&rest);
+        }
+    }
+
+    fn speak(&mut self, text: String) {
+        self.has_spoken = true;
+        self.ready.push_back(Ok(LlmDelta::Text(text)));
+    }
+
+    /// Ends the answer, which cancels the model's.
+    fn end(&mut self) {
+        self.model = None;
+        self.text.clear();
+        self.ready.push_back(Ok(LlmDelta::Finished { truncated: false, usage: None }));
+    }
+
+    fn pass(&mut self, sentence: &str) {
+        if self.model.is_none() {
+            return;
+        }
+        match self.checks.judge(sentence) {
+            Decision::Keep => {
+                let is_empty = sentence.trim().is_empty();
+                self.ready.push_back(Ok(LlmDelta::Text(sentence.to_owned())));
+                self.has_spoken |= !is_empty;
+            }
+            Decision::Drop => {}
+            Decision::Replace(text) => {
+                self.speak(text);
+                self.end();
+            }
+            Decision::End => self.end(),
+        }
+    }
+}
+
+/// Returns where the first complete sentence of a text ends, in bytes.
+fn end_of_sentence(text: &str) -> Option<usize> {
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let end = at + c.len_utf8();
+        let ends = match c {
+            '。' | '！' | '？' | '\n' => true,
+            // A full stop may be in a number or a name: the next character decides.
+            '.' | '!' | '?' => chars.peek().is_some_and(|(_, next)| next.is_whitespace()),
+            _ => false,
+        };
+        if ends || end > MAX_SENTENCE_BYTES {
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn said(question: &str, pieces: &[&str]) -> String {
+        let deltas = pieces.iter().map(|piece| Ok(LlmDelta::Text((*piece).into())));
+        let end = Ok(LlmDelta::Finished { truncated: false, usage: None });
+        let model = stream::iter(deltas.chain([end]).collect::<Vec<_>>()).boxed();
+        let all: Vec<Delta> = checked(model, Checks::new(question, "Mira", false)).collect().await;
+        assert!(matches!(all.last(), Some(Ok(LlmDelta::Finished { .. }))), "{all:?}");
+        let text = |delta: &Delta| match delta {
+            Ok(LlmDelta::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        all.iter().map(text).collect()
+    }
+
+    #[tokio::test]
+    async fn a_right_answer_is_unchanged() {
+        for (question, pieces) in [
+            ("what is pi", &["Pi is ", "about 3.1", "4. It is a", " number."][..]),
+            ("圆周率是多少", &["圆周率约", "等于3.14。它是", "一个常数"]),
+        ] {
+            assert_eq!(said(question, pieces).await, pieces.concat());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_follows_a_wrong_sentence_is_not_spoken() {
+        let answer =
+            said("who are you", &["Hello. I am Qwen, ", "made by Alibaba. I can ", "fly."]);
+        assert_eq!(answer.await, "Hello.I'm Mira, a voice assistant.");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_a_sentence_declines() {
+        assert_eq!(
+            said("where is my cat now", &["Where is your cat", " now?"]).await,
+            "Sorry, I don't know that."
+        );
+        assert_eq!(said("猫在哪里睡觉", &[]).await, "抱歉，这个我不知道。");
+    }
+}

@@ -1,0 +1,327 @@
+//! A language model with rules before it: people in danger get a fixed reply, and common commands
+//! are answered without the model. Calls that a rule plans are tool calls of this model, so that
+//! policies, consent, results and history apply as for any other. Not for the rules, which are in
+//! `hearken-instant` and `hearken-safety`.
+
+mod checked;
+mod checks;
+mod conversation;
+mod offer;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use hearken_instant::{Answer, Answers, Bindings, Call, Context, Next, Plan, Referent, Scope};
+use hearken_ports::{
+    InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, ServiceHealth, ToolChoice,
+    ToolRequest, Usage,
+};
+use hearken_safety::Safety;
+use jiff::Zoned;
+use metrics::counter;
+use serde_json::Value;
+
+use self::checked::checked;
+use self::checks::Checks;
+use self::conversation::{Round, Said, turns};
+use self::offer::fitting;
+
+/// Counter of turns that a rule answered, by rule.
+const ANSWERED: &str = "hearken_rule_answers_total";
+/// Maximum number of tool lists whose bindings are cached; devices of one kind share a list.
+const MAX_BINDINGS: usize = 64;
+/// Maximum number of turns that a reference ("turn it off") reaches back.
+const MAX_BACK: usize = 3;
+
+/// Clock of the household.
+pub type Clock = Arc<dyn Fn() -> Zoned + Send + Sync>;
+
+/// Rules of one frontend.
+#[derive(Clone)]
+pub struct Rules {
+    /// Answers to common commands; `None` for those that all frontends share.
+    pub answers: Option<Arc<Answers>>,
+    /// Replies to people in danger.
+    pub safety: Arc<Safety>,
+    /// Widest scope of the frontend; a conversation may have a narrower one.
+    pub scope: InstantScope,
+    /// Clock of the household.
+    pub now: Clock,
+    /// Name of the assistant.
+    pub name: String,
+    /// True for a small model: it is offered only the tools of the subject, and its sentences are
+    /// checked before they are spoken.
+    pub is_small: bool,
+}
+
+/// A tool list, and what its tools can do.
+type BoundList = (Arc<[OfferedTool]>, Arc<Bindings>);
+
+/// Language model with rules before it.
+pub struct RuledLlm {
+    model: Arc<dyn Llm>,
+    rules: Rules,
+    /// Bindings of the last tool lists, the newest last.
+    bindings: Mutex<Vec<BoundList>>,
+}
+
+/// What a rule does in place of the model's next output.
+enum Step {
+    Call(Vec<Call>),
+    Say(String),
+}
+
+impl Rules {
+    /// Compiles what all frontends share, so that the first question is as quick as the next ones.
+    pub fn prepare() {
+        Safety::prepare();
+        Answers::shared();
+    }
+
+    fn answers(&self) -> Arc<Answers> {
+        self.answers.clone().unwrap_or_else(Answers::shared)
+    }
+}
+
+impl RuledLlm {
+    /// Creates a model that asks `model` if no rule applies.
+    pub fn new(model: Arc<dyn Llm>, rules: Rules) -> Self {
+        Self { model, rules, bindings: Mutex::default() }
+    }
+
+    /// Returns what the tools of a prompt can do.
+    fn bindings(&self, tools: &Arc<[OfferedTool]>) -> Arc<Bindings> {
+        let mut cached = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = cached.iter().position(|(known, _)| known == tools) {
+            let found = cached.remove(at);
+            cached.push(found.clone());
+            return found.1;
+        }
+        let offered = tools.iter().map(|tool| hearken_instant::OfferedTool {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.parameters,
+        });
+        let bindings = Arc::new(Bindings::of(&offered.collect::<Vec<_>>()));
+        if cached.len() >= MAX_BINDINGS {
+            cached.remove(0);
+        }
+        cached.push((Arc::clone(tools), Arc::clone(&bindings)));
+        bindings
+    }
+
+    /// Returns the rule that answers the last words of a prompt, and its next step.
+    fn step(&self, prompt: &Prompt) -> Option<(String, Step)> {
+        let turns = turns(&prompt.messages);
+        let (last, earlier) = turns.split_last()?;
+        if let Some(safe) = self.rules.safety.judge(last.words)
+            && last.rounds.is_empty()
+        {
+            return Some((
+                format!("safety.{:?}", safe.topic).to_lowercase(),
+                Step::Say(safe.reply),
+            ));
+        }
+        let scope = prompt.instant.min(self.rules.scope);
+        if scope == InstantScope::Off {
+            return None;
+        }
+        let bindings = self.bindings(&prompt.tools);
+        let (rule, step) = match self.plan(last, earlier, &bindings, scope) {
+            Some(plan) => (plan.rule().to_owned(), replay(plan, &last.rounds)?),
+            // A confirmed call is in the turn of the confirmation; its rule is that of the question.
+            None if !last.rounds.is_empty() => {
+                let (asked, before) = earlier.split_last()?;
+                let plan = self.plan(asked, before, &bindings, scope)?;
+                (plan.rule().to_owned(), replay(plan, &last.rounds)?)
+            }
+            None => return None,
+        };
+        let may_call = prompt.tool_choice == ToolChoice::Auto;
+        (may_call || matches!(step, Step::Say(_))).then_some((rule, step))
+    }
+
+    /// Asks the model.
+    fn ask(&self, mut prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        if !self.rules.is_small {
+            return self.model.reply(prompt);
+        }
+        let turns = turns(&prompt.messages);
+        let Some(last) = turns.last() else { return self.model.reply(prompt) };
+        let fitting = last.rounds.is_empty().then(|| fitting(&prompt.tools, last.words));
+        // In a role, the sentences are those of the role.
+        let checks = (prompt.instant == InstantScope::Whole)
+            .then(|| Checks::new(last.words, &self.rules.name, last.has_succeeded()));
+        if let Some(tools) = fitting {
+            prompt.tools = tools;
+        }
+        let answer = self.model.reply(prompt);
+        match checks {
+            Some(checks) => checked(answer, checks),
+            None => answer,
+        }
+    }
+
+    /// Returns the plan for the words of a turn.
+    fn plan(
+        &self,
+        turn: &Said<'_>,
+        earlier: &[Said<'_>],
+        bindings: &Bindings,
+        scope: InstantScope,
+    ) -> Option<Plan> {
+        let before = earlier.last();
+        let referent = self.referent(earlier, bindings, scope, MAX_BACK);
+        let answer = before.map(|said| said.answer).filter(|answer| !answer.is_empty());
+        // After a question of a rule, such as a request to repeat, the next command is one as before.
+        let asks = answer.is_some_and(is_question)
+            && !before.is_some_and(|said| self.is_by_rule(said, bindings, scope));
+        let context = Context {
+            last: referent.as_ref(),
+            scope: scope_of(scope),
+            after_question: asks,
+            name: &self.rules.name,
+            last_answer: answer,
+            ..Context::new((self.rules.now)(), bindings)
+        };
+        self.rules.answers().plan(turn.words, &context)
+    }
+
+    /// Reports whether the answer of a turn is that of a rule.
+    fn is_by_rule(&self, turn: &Said<'_>, bindings: &Bindings, scope: InstantScope) -> bool {
+        let context = Context {
+            scope: scope_of(scope),
+            name: &self.rules.name,
+            ..Context::new((self.rules.now)(), bindings)
+        };
+        let plan = self.rules.answers().plan(turn.words, &context);
+        let answer = plan.and_then(|plan| answered(plan, &turn.rounds));
+        answer.is_some_and(|answer| answer.text == turn.answer)
+    }
+
+    /// Returns the target of the last instant answer, if the last turn had one.
+    fn referent(
+        &self,
+        turns: &[Said<'_>],
+        bindings: &Bindings,
+        scope: InstantScope,
+        back: usize,
+    ) -> Option<Referent> {
+        let (last, earlier) = turns.split_last().filter(|_| back > 0)?;
+        let before = self.referent(earlier, bindings, scope, back - 1);
+        let context = Context {
+            last: before.as_ref(),
+            scope: scope_of(scope),
+            ..Context::new((self.rules.now)(), bindings)
+        };
+        let plan = self.rules.answers().plan(last.words, &context)?;
+        answered(plan, &last.rounds)?.referent
+    }
+}
+
+/// Returns the scope in the terms of the rules.
+fn scope_of(scope: InstantScope) -> Scope {
+    match scope {
+        InstantScope::Off => Scope::Off,
+        InstantScope::Commands => Scope::Commands,
+        InstantScope::Whole => Scope::Whole,
+    }
+}
+
+/// Reports whether an answer ends with a question.
+fn is_question(answer: &str) -> bool {
+    answer.trim_end().ends_with(['?', '？'])
+}
+
+/// Plays the rounds of a turn, and returns the step that follows them; `None` if the rounds are not
+/// those of the plan, or the plan gave up.
+fn replay(mut plan: Plan, rounds: &[Round<'_>]) -> Option<Step> {
+    for (number, round) in rounds.iter().enumerate() {
+        if !round.made(&plan.calls()) {
+            return None;
+        }
+        match plan.next(&round.outcomes()) {
+            Next::Calls(next) => plan = next,
+            Next::Answer(answer) => {
+                return (number + 1 == rounds.len()).then_some(Step::Say(answer.text));
+            }
+            Next::GiveUp => return None,
+        }
+    }
+    let calls = plan.calls();
+    if !calls.is_empty() {
+        return Some(Step::Call(calls));
+    }
+    match plan.next(&[]) {
+        Next::Answer(answer) => Some(Step::Say(answer.text)),
+        Next::Calls(_) | Next::GiveUp => None,
+    }
+}
+
+/// Returns the answer of a plan after these rounds, if they are its own and complete.
+fn answered(mut plan: Plan, rounds: &[Round<'_>]) -> Option<Answer> {
+    for round in rounds {
+        if !round.made(&plan.calls()) {
+            return None;
+        }
+        match plan.next(&round.outcomes()) {
+            Next::Calls(next) => plan = next,
+            Next::Answer(answer) => return Some(answer),
+            Next::GiveUp => return None,
+        }
+    }
+    match plan.next(&[]) {
+        Next::Answer(answer) if rounds.is_empty() => Some(answer),
+        _ => None,
+    }
+}
+
+impl Llm for RuledLlm {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        let Some((rule, step)) = self.step(&prompt) else { return self.ask(prompt) };
+        let mut deltas = vec![LlmDelta::Rule(rule.clone())];
+        match step {
+            Step::Say(text) => {
+                counter!(ANSWERED, "rule" => rule).increment(1);
+                deltas.push(LlmDelta::Text(text));
+            }
+            Step::Call(calls) => {
+                deltas.push(LlmDelta::Calling);
+                deltas.extend(calls.into_iter().zip(1..).map(|(call, number)| {
+                    LlmDelta::Call(ToolRequest {
+                        id: format!("rule_{number}"),
+                        name: call.tool,
+                        arguments: Value::Object(call.arguments).to_string(),
+                    })
+                }));
+            }
+        }
+        // No model was asked: no tokens were used.
+        deltas.push(LlmDelta::Finished { truncated: false, usage: Some(Usage::default()) });
+        stream::iter(deltas.into_iter().map(Ok)).boxed()
+    }
+
+    fn prefetch(&self, mut opening: Prompt) -> BoxFuture<'static, ()> {
+        if self.rules.is_small {
+            // Few utterances have the subject of a tool: most prompts offer none.
+            opening.tools = Arc::default();
+        }
+        self.model.prefetch(opening)
+    }
+
+    fn price_per_million(&self) -> f64 {
+        self.model.price_per_million()
+    }
+
+    fn health(&self) -> ServiceHealth {
+        self.model.health()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, ()> {
+        self.model.probe()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Prompts with and without rules. Not for the rules themselves.
+
+use std::sync::Mutex;
+
+use hearken_ports::{ChatMessage, Role};
+use hearken_safety::Region;
+use serde_json::json;
+
+use super::*;
+
+/// A model that records its prompts and says "model".
+#[derive(Default)]
+struct Recorder(Mutex<usize>);
+
+impl Llm for Recorder {
+    fn reply(&self, _: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        *self.0.lock().unwrap() += 1;
+        stream::iter([Ok(LlmDelta::Text("model".into()))]).boxed()
+    }
+}
+
+fn ruled(scope: InstantScope) -> Arc<dyn Llm> {
+    let now: Zoned = "2026-03-04T15:05:00+08:00[Asia/Shanghai]".parse().unwrap();
+    Arc::new(RuledLlm::new(
+        Arc::new(Recorder::default()),
+        Rules {
+            answers: None,
+            safety: Arc::new(Safety::new(Region::of("CN"))),
+            scope,
+            now: Arc::new(move || now.clone()),
+            name: "Hearken".into(),
+            is_small: false,
+        },
+    ))
+}
+
+fn tools() -> Arc<[OfferedTool]> {
+    let tool = |name: &str, description: &str, parameters: Value| OfferedTool {
+        name: name.into(),
+        description: description.into(),
+        parameters,
+    };
+    let level = json!({"type": "object", "properties": {"level": {"type": "integer", "minimum": 0, "maximum": 100}}, "required": ["level"]});
+    let none = json!({"type": "object", "properties": {}});
+    [
+        tool("speaker_loudness", "Sets the volume of the loudspeaker, 0 to 100.", level),
+        tool("speaker_state", "State of the device: volume of the loudspeaker.", none),
+    ]
+    .into()
+}
+
+fn prompt(messages: Vec<ChatMessage>) -> Prompt {
+    Prompt { messages, tools: tools(), instant: InstantScope::Whole, ..Prompt::default() }
+}
+
+fn user(words: &str) -> ChatMessage {
+    ChatMessage::new(Role::User, words)
+}
+
+async fn deltas(llm: &Arc<dyn Llm>, prompt: Prompt) -> Vec<LlmDelta> {
+    llm.reply(prompt).map(Result::unwrap).collect().await
+}
+
+fn text(deltas: &[LlmDelta]) -> String {
+    let text = |delta: &LlmDelta| match delta {
+        LlmDelta::Text(text) => text.clone(),
+        _ => String::new(),
+    };
+    deltas.iter().map(text).collect()
+}
+
+fn call(deltas: &[LlmDelta]) -> Option<ToolRequest> {
+    deltas.iter().find_map(|delta| match delta {
+        LlmDelta::Call(call) => Some(call.clone()),
+        _ => None,
+    })
+}
+
+#[tokio::test]
+async fn a_command_is_called_and_confirmed_from_its_result() {
+    let llm = ruled(InstantScope::Whole);
+    let mut messages = vec![user("[Anna] set the volume to thirty five")];
+    let first = deltas(&llm, prompt(messages.clone())).await;
+    let made = call(&first).expect("a call");
+    assert_eq!(
+        (made.name.as_str(), made.arguments.as_str()),
+        ("speaker_loudness", r#"{"level":35}"#)
+    );
+    messages.push(ChatMessage::calling("", vec![made.clone()]));
+    let mut failed = messages.clone();
+    messages.push(ChatMessage::result(&made.id, "done"));
+    let said = text(&deltas(&llm, prompt(messages)).await);
+    assert!(said.contains("35") && said != "model", "{said}");
+    failed.push(ChatMessage::result(&made.id, "error: the device is away"));
+    let failure = text(&deltas(&llm, prompt(failed)).await);
+    assert!(failure != said && failure != "model", "{failure}");
+}
+
+#[tokio::test]
+async fn a_confirmed_call_is_answered_by_the_rule_of_the_question() {
+    let llm = ruled(InstantScope::Whole);
+    let words = user("set the volume to 35");
+    let made = call(&deltas(&llm, prompt(vec![words.clone()])).await).unwrap();
+    let messages = vec![
+        words,
+        ChatMessage::new(Role::Assistant, "May I set the volume?"),
+        user("yes"),
+        ChatMessage::calling("", vec![made.clone()]),
+        ChatMessage::result(&made.id, "done"),
+    ];
+    let said = text(&deltas(&llm, prompt(messages)).await);
+    assert!(said.contains("35"), "{said}");
+}
+
+#[tokio::test]
+async fn other_words_and_other_calls_are_for_the_model() {
+    let llm = ruled(InstantScope::Whole);
+    for words in ["tell me a story about the volume", "为什么天是蓝的", ""] {
+        assert_eq!(text(&deltas(&llm, prompt(vec![user(words)])).await), "model", "{words}");
+    }
+    let other =
+        ToolRequest { id: "1".into(), name: "speaker_state".into(), arguments: "{}".into() };
+    let messages = vec![
+        user("set the volume to 35"),
+        ChatMessage::calling("", vec![other]),
+        ChatMessage::result("1", "{}"),
+    ];
+    assert_eq!(text(&deltas(&llm, prompt(messages)).await), "model");
+}
+
+#[tokio::test]
+async fn scopes_and_questions_are_respected() {
+    for (frontend, conversation, words, by_rule) in [
+        (InstantScope::Whole, InstantScope::Whole, "现在几点了", true),
+        (InstantScope::Off, InstantScope::Whole, "现在几点了", false),
+        (InstantScope::Whole, InstantScope::Off, "现在几点了", false),
+        (InstantScope::Commands, InstantScope::Whole, "现在几点了", true),
+        (InstantScope::Commands, InstantScope::Whole, "你能做什么", false),
+    ] {
+        let llm = ruled(frontend);
+        let asked = Prompt { instant: conversation, ..prompt(vec![user(words)]) };
+        let said = text(&deltas(&llm, asked).await);
+        assert_eq!(said != "model", by_rule, "{frontend:?} {conversation:?} {words}: {said}");
+    }
+    let llm = ruled(InstantScope::Whole);
+    let messages = vec![
+        user("let us play a quiz"),
+        ChatMessage::new(Role::Assistant, "What time is it on the moon?"),
+        user("what time is it"),
+    ];
+    assert_eq!(text(&deltas(&llm, prompt(messages)).await), "model", "after a question");
+}
+
+#[tokio::test]
+async fn people_in_danger_get_a_reply_in_every_scope() {
+    let llm = ruled(InstantScope::Off);
+    let asked = Prompt {
+        instant: InstantScope::Off,
+        ..prompt(vec![user("孩子把纽扣电池吞下去了")])
+    };
+    let said = text(&deltas(&llm, asked).await);
+    assert!(said.contains("120") || said.contains("一二零") || said.contains("1 2 0"), "{said}");
+}
+
+#[tokio::test]
+async fn a_command_is_one_after_a_request_to_repeat() {
+    let llm = ruled(InstantScope::Whole);
+    let asked = text(&deltas(&llm, prompt(vec![user("um")])).await);
+    assert!(asked.ends_with('?'), "{asked}");
+    let messages =
+        vec![user("um"), ChatMessage::new(Role::Assistant, asked), user("what time is it")];
+    assert!(text(&deltas(&llm, prompt(messages)).await).contains("3:05"));
+}

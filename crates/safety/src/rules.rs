@@ -1,0 +1,159 @@
+//! The rules of one language: which words mean which topic, and which words mean none. Not for what is replied.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::Topic;
+use crate::pattern::{Compiler, Pattern, Text, Vocabulary};
+use crate::words::Splitter;
+
+/// A file of rules.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Patterns that others name.
+    sets: HashMap<String, String>,
+    /// Idioms and other words without danger: no rule sees them.
+    harmless: Vec<String>,
+    /// Words of stories, games, news, translations, and of questions for knowledge: only firm rules hold beside them.
+    distant: Vec<String>,
+    /// Phrases whose words are not distant: what people did when it happened, and questions about their own.
+    near: Vec<String>,
+    /// Words of a person who needs help now: with them, distant words do not count.
+    urgent: Vec<String>,
+    /// Words for babies, for animals, and for people of any age but the speaker.
+    infants: Vec<String>,
+    animals: Vec<String>,
+    people: Vec<String>,
+    rule: Vec<Written>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    topic: Topic,
+    /// Name of the topic's reply for this case.
+    reply: Option<String>,
+    #[serde(default)]
+    firm: bool,
+    /// Patterns whose words this rule does not see.
+    #[serde(default)]
+    without: Vec<String>,
+    say: Vec<String>,
+    #[serde(default)]
+    unless: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    topic: Topic,
+    reply: Option<String>,
+    firm: bool,
+    without: Vec<Pattern>,
+    say: Vec<Pattern>,
+    unless: Vec<Pattern>,
+}
+
+/// Who is in danger, if it is neither the speaker nor another person who is no baby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Victim {
+    Anybody,
+    Infant,
+    Animal,
+}
+
+/// What a text is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Finding<'a> {
+    pub(crate) topic: Topic,
+    pub(crate) reply: Option<&'a str>,
+    pub(crate) victim: Victim,
+}
+
+/// The compiled rules of one language.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    vocabulary: Vocabulary,
+    harmless: Vec<Pattern>,
+    distant: Vec<Pattern>,
+    near: Vec<Pattern>,
+    urgent: Vec<Pattern>,
+    infants: Vec<Pattern>,
+    animals: Vec<Pattern>,
+    people: Vec<Pattern>,
+    /// In the order of their topics.
+    rules: Vec<Rule>,
+}
+
+impl Rules {
+    /// Compiles a file of rules; an error names each wrong pattern.
+    pub(crate) fn read(toml: &str, splitter: &Splitter) -> Result<Self, String> {
+        let file: File = toml::from_str(toml).map_err(|e| format!("rules: {e}"))?;
+        let mut vocabulary = Vocabulary::default();
+        let mut compiler = Compiler { splitter, vocabulary: &mut vocabulary, sets: &file.sets };
+        let mut faults = Vec::new();
+        let mut compile = |written: &[String]| -> Vec<Pattern> {
+            let compiled = written.iter().map(|pattern| compiler.pattern(pattern));
+            compiled.filter_map(|pattern| pattern.map_err(|why| faults.push(why)).ok()).collect()
+        };
+        let harmless = compile(&file.harmless);
+        let distant = compile(&file.distant);
+        let near = compile(&file.near);
+        let urgent = compile(&file.urgent);
+        let infants = compile(&file.infants);
+        let animals = compile(&file.animals);
+        let people = compile(&file.people);
+        let mut rules = Vec::new();
+        for written in file.rule {
+            rules.push(Rule {
+                topic: written.topic,
+                firm: written.firm,
+                without: compile(&written.without),
+                say: compile(&written.say),
+                unless: compile(&written.unless),
+                reply: written.reply,
+            });
+        }
+        if !faults.is_empty() {
+            return Err(faults.join("; "));
+        }
+        rules.sort_by_key(|rule| rule.topic);
+        Ok(Self { vocabulary, harmless, distant, near, urgent, infants, animals, people, rules })
+    }
+
+    /// Returns the topic of these words: of several, the first one in the order of [`Topic`].
+    pub(crate) fn judge(&self, words: &[String]) -> Option<Finding<'_>> {
+        let mut text = Text::new(words, &self.vocabulary);
+        let has = |patterns: &[Pattern], text: &Text| patterns.iter().any(|p| p.is_in(text));
+        let mut rest = text.clone();
+        self.near.iter().for_each(|pattern| rest.hide(pattern));
+        let distant = has(&self.distant, &rest) && !has(&self.urgent, &text);
+        let animal = has(&self.animals, &text) && !has(&self.people, &text);
+        let infant = has(&self.infants, &text);
+        let whole = text.clone();
+        self.harmless.iter().for_each(|pattern| text.hide(pattern));
+        let says = |rule: &Rule| match rule.without.as_slice() {
+            [] => has(&rule.say, &text),
+            without => {
+                let mut rest = text.clone();
+                without.iter().for_each(|pattern| rest.hide(pattern));
+                has(&rule.say, &rest)
+            }
+        };
+        let holds =
+            |rule: &&Rule| (rule.firm || !distant) && says(rule) && !has(&rule.unless, &whole);
+        let rule = self.rules.iter().find(holds)?;
+        let victim = match (animal, infant) {
+            (true, _) => Victim::Animal,
+            (_, true) => Victim::Infant,
+            _ => Victim::Anybody,
+        };
+        Some(Finding { topic: rule.topic, reply: rule.reply.as_deref(), victim })
+    }
+
+    /// Returns each topic and reply that a rule names.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (Topic, &str)> {
+        self.rules.iter().filter_map(|rule| Some((rule.topic, rule.reply.as_deref()?)))
+    }
+}

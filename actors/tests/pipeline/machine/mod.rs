@@ -32,8 +32,10 @@ use judge::Fault;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use server::TurnTaking;
 
-/// Lives per proptest case if all are played: 3,072 in `scripts/long tests`, 256 in the gate.
+/// Lives per proptest case if all are played: 3,072 in `scripts/long tests`.
 const LIVES_PER_CASE: u32 = 3;
+/// Lives in the gate.
+const LIVES_IN_GATE: u32 = 128;
 /// Default seed, unless the environment names one.
 const SEED: u64 = 7;
 
@@ -61,7 +63,7 @@ fn lived(life: &Life, turn_taking: TurnTaking) -> Vec<Fault> {
 }
 
 /// Returns true if all lives are played, which `scripts/long tests` requests by its number of
-/// cases; the gate plays a third.
+/// cases; the gate plays a part.
 fn plays_all() -> bool {
     Config::default().cases > 256
 }
@@ -69,9 +71,8 @@ fn plays_all() -> bool {
 /// Returns the configuration with the environment's seed, or the default one.
 fn config() -> Config {
     let mut config = Config::default();
-    if plays_all() {
-        config.cases *= LIVES_PER_CASE;
-    }
+    config.cases =
+        if plays_all() { config.cases * LIVES_PER_CASE } else { config.cases.min(LIVES_IN_GATE) };
     config.failure_persistence = None;
     config.max_shrink_iters = 500;
     if config.rng_seed == RngSeed::Random {

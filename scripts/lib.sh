@@ -64,7 +64,9 @@ share_builds() {
   [ ! -e target ] || [ "$(readlink target)" = "$shared" ] || return 0
   mkdir -p "$shared"
   exec 9>"$shared.lock"
-  if ! flock --nonblock 9; then
+  # A script that has just been stopped holds the lock for a moment.
+  if ! flock --wait 10 9; then
+    say "another checkout is building in $shared: this one builds everything in a folder of its own, target"
     exec 9>&-
     rm -f target
     return 0

@@ -14,12 +14,15 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
 
 TARGET = pathlib.Path("target")
 NOTES = TARGET / "sources.json"
+# Time after which the state of an incremental build is removed.
+UNUSED_FOR_S = 12 * 3600
 
 
 def files_of(folder):
@@ -70,6 +73,13 @@ def adopt(last):
     return True
 
 
+def forget_old_states():
+    """Removes states of incremental builds that no recent build has used: cargo removes none, and each changed feature adds some."""
+    for state in TARGET.glob("*/incremental/*"):
+        if time.time() - state.stat().st_mtime > UNUSED_FOR_S:
+            shutil.rmtree(state, ignore_errors=True)
+
+
 def note():
     files = files_of(".")
     if files is None:
@@ -83,6 +93,7 @@ def main():
     match sys.argv[1:]:
         case ["note"]:
             note()
+            forget_old_states()
         case ["adopt", *last]:
             # Status 1: unknown what was built.
             sys.exit(0 if adopt(last[0] if last else "") else 1)

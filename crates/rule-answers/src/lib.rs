@@ -25,7 +25,7 @@ use serde_json::Value;
 use self::checked::checked;
 use self::checks::Checks;
 use self::conversation::{Round, Said, turns};
-use self::offer::fitting;
+use self::offer::{fitting, is_of_conversation};
 
 /// Counter of turns that a rule answered, by rule.
 const ANSWERED: &str = "hearken_rule_answers_total";
@@ -98,7 +98,8 @@ impl RuledLlm {
             cached.push(found.clone());
             return found.1;
         }
-        let offered = tools.iter().map(|tool| hearken_instant::OfferedTool {
+        let others = tools.iter().filter(|tool| !is_of_conversation(tool));
+        let offered = others.map(|tool| hearken_instant::OfferedTool {
             name: &tool.name,
             description: &tool.description,
             parameters: &tool.parameters,

@@ -127,8 +127,8 @@ const PLACE_WORDS: [&str; 9] =
 const CLOCK: &str = "get_current_time";
 /// Words that name another place.
 const ELSEWHERE: [&str; 8] = ["in", "at", "zone", "timezone", "时区", "那边", "那里", "当地"];
-/// Built-in tools with the words that each of them needs.
-const BUILTIN: [(&str, &[&str]); 9] = [
+/// Built-in tools that change how the conversation goes on, with the words that each of them needs.
+const OF_CONVERSATION: [(&str, &[&str]); 7] = [
     ("set_response_language", &LANGUAGE_WORDS),
     ("get_response_language", &LANGUAGE_WORDS),
     ("list_supported_languages", &LANGUAGE_WORDS),
@@ -136,9 +136,9 @@ const BUILTIN: [(&str, &[&str]); 9] = [
     ("exit_roleplay_mode", &ROLE_WORDS),
     ("get_roleplay_status", &ROLE_WORDS),
     ("list_available_characters", &ROLE_WORDS),
-    (CLOCK, &CLOCK_WORDS),
-    ("get_location", &PLACE_WORDS),
 ];
+/// Other built-in tools with the words that each of them needs.
+const OF_PLACE: [(&str, &[&str]); 2] = [(CLOCK, &CLOCK_WORDS), ("get_location", &PLACE_WORDS)];
 /// Latin words of a tool's text that are too common to name its subject.
 const COMMON: [&str; 40] = [
     "this",
@@ -186,6 +186,12 @@ const COMMON: [&str; 40] = [
 const MIN_WORD_BYTES: usize = 4;
 /// Number of Han characters that an utterance and a tool must share in sequence.
 const HAN_SEQUENCE: usize = 2;
+
+/// Reports whether a tool changes how the conversation goes on, such as its language or role. Rules
+/// ignore it: "play" and "stop" of a character are no music.
+pub(crate) fn is_of_conversation(tool: &OfferedTool) -> bool {
+    OF_CONVERSATION.iter().any(|(name, _)| *name == tool.name)
+}
 
 /// A text as it is compared: its Latin words, and its Han characters.
 struct Text {
@@ -240,7 +246,8 @@ impl Text {
 
 /// Reports whether a tool has to do with an utterance.
 fn fits(tool: &OfferedTool, said: &Text) -> bool {
-    if let Some((_, needed)) = BUILTIN.iter().find(|(name, _)| *name == tool.name) {
+    let mut builtin = OF_CONVERSATION.iter().chain(&OF_PLACE);
+    if let Some((_, needed)) = builtin.find(|(name, _)| *name == tool.name) {
         return said.mentions_any(needed);
     }
     let tool = Text::of(&format!("{} {}", tool.name, tool.description));

@@ -171,3 +171,25 @@ async fn a_command_is_one_after_a_request_to_repeat() {
         vec![user("um"), ChatMessage::new(Role::Assistant, asked), user("what time is it")];
     assert!(text(&deltas(&llm, prompt(messages)).await).contains("3:05"));
 }
+
+#[tokio::test]
+async fn tools_of_the_conversation_are_no_music() {
+    let llm = ruled(InstantScope::Whole);
+    let none = json!({"type": "object", "properties": {}});
+    let tool = |name: &str, description: &str| OfferedTool {
+        name: name.into(),
+        description: description.into(),
+        parameters: none.clone(),
+    };
+    let role = tool("exit_roleplay_mode", "Stop playing a character.");
+    let music = tool("jukebox_pause", "Pauses the music.");
+    let asked = |tools: Vec<OfferedTool>, words: &str| Prompt {
+        tools: tools.into(),
+        instant: InstantScope::Whole,
+        ..prompt(vec![user(words)])
+    };
+    let both = asked(vec![role.clone(), music], "please pause the music now");
+    assert_eq!(call(&deltas(&llm, both).await).unwrap().name, "jukebox_pause");
+    let declined = text(&deltas(&llm, asked(vec![role], "play some brahms for me")).await);
+    assert!(declined.starts_with("Sorry"), "{declined}");
+}

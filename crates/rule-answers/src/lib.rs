@@ -92,12 +92,10 @@ impl RuledLlm {
 
     /// Returns what the tools of a prompt can do.
     fn bindings(&self, tools: &Arc<[OfferedTool]>) -> Arc<Bindings> {
-        let mut cached = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = cached.iter().position(|(known, _)| known == tools) {
-            let found = cached.remove(at);
-            cached.push(found.clone());
-            return found.1;
+        if let Some(known) = self.known_bindings(tools) {
+            return known;
         }
+        // Without the lock: it takes milliseconds, and other conversations have their bindings.
         let others = tools.iter().filter(|tool| !is_of_conversation(tool));
         let offered = others.map(|tool| hearken_instant::OfferedTool {
             name: &tool.name,
@@ -105,6 +103,7 @@ impl RuledLlm {
             parameters: &tool.parameters,
         });
         let bindings = Arc::new(Bindings::of(&offered.collect::<Vec<_>>()));
+        let mut cached = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= MAX_BINDINGS {
             cached.remove(0);
         }
@@ -112,12 +111,22 @@ impl RuledLlm {
         bindings
     }
 
+    /// Returns the bindings of a list that was offered before, and makes it the newest one.
+    fn known_bindings(&self, tools: &Arc<[OfferedTool]>) -> Option<Arc<Bindings>> {
+        let mut cached = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |(known, _): &BoundList| Arc::ptr_eq(known, tools) || known == tools;
+        let at = cached.iter().position(same)?;
+        let found = cached.remove(at);
+        cached.push(found.clone());
+        Some(found.1)
+    }
+
     /// Returns the rule that answers the last words of a prompt, and its next step.
     fn step(&self, prompt: &Prompt) -> Option<(String, Step)> {
         let turns = turns(&prompt.messages);
         let (last, earlier) = turns.split_last()?;
-        if let Some(safe) = self.rules.safety.judge(last.words)
-            && last.rounds.is_empty()
+        if last.rounds.is_empty()
+            && let Some(safe) = self.rules.safety.judge(last.words)
         {
             return Some((
                 format!("safety.{:?}", safe.topic).to_lowercase(),
@@ -173,30 +182,35 @@ impl RuledLlm {
         scope: InstantScope,
     ) -> Option<Plan> {
         let before = earlier.last();
-        let referent = self.referent(earlier, bindings, scope, MAX_BACK);
+        // Other scopes have no references.
+        let referent = (scope == InstantScope::Whole)
+            .then(|| self.referent(earlier, bindings, scope, MAX_BACK))
+            .flatten();
         let answer = before.map(|said| said.answer).filter(|answer| !answer.is_empty());
         // After a question of a rule, such as a request to repeat, the next command is one as before.
         let asks = answer.is_some_and(is_question)
             && !before.is_some_and(|said| self.is_by_rule(said, bindings, scope));
         let context = Context {
             last: referent.as_ref(),
-            scope: scope_of(scope),
             after_question: asks,
-            name: &self.rules.name,
             last_answer: answer,
-            ..Context::new((self.rules.now)(), bindings)
+            ..self.context(bindings, scope)
         };
         self.rules.answers().plan(turn.words, &context)
     }
 
-    /// Reports whether the answer of a turn is that of a rule.
-    fn is_by_rule(&self, turn: &Said<'_>, bindings: &Bindings, scope: InstantScope) -> bool {
-        let context = Context {
+    /// Returns the context of a first utterance in a scope.
+    fn context<'a>(&'a self, bindings: &'a Bindings, scope: InstantScope) -> Context<'a> {
+        Context {
             scope: scope_of(scope),
             name: &self.rules.name,
             ..Context::new((self.rules.now)(), bindings)
-        };
-        let plan = self.rules.answers().plan(turn.words, &context);
+        }
+    }
+
+    /// Reports whether the answer of a turn is that of a rule.
+    fn is_by_rule(&self, turn: &Said<'_>, bindings: &Bindings, scope: InstantScope) -> bool {
+        let plan = self.rules.answers().plan(turn.words, &self.context(bindings, scope));
         let answer = plan.and_then(|plan| answered(plan, &turn.rounds));
         answer.is_some_and(|answer| answer.text == turn.answer)
     }
@@ -211,11 +225,7 @@ impl RuledLlm {
     ) -> Option<Referent> {
         let (last, earlier) = turns.split_last().filter(|_| back > 0)?;
         let before = self.referent(earlier, bindings, scope, back - 1);
-        let context = Context {
-            last: before.as_ref(),
-            scope: scope_of(scope),
-            ..Context::new((self.rules.now)(), bindings)
-        };
+        let context = Context { last: before.as_ref(), ..self.context(bindings, scope) };
         let plan = self.rules.answers().plan(last.words, &context)?;
         answered(plan, &last.rounds)?.referent
     }
@@ -235,46 +245,36 @@ fn is_question(answer: &str) -> bool {
     answer.trim_end().ends_with(['?', '？'])
 }
 
-/// Plays the rounds of a turn, and returns the step that follows them; `None` if the rounds are not
-/// those of the plan, or the plan gave up.
-fn replay(mut plan: Plan, rounds: &[Round<'_>]) -> Option<Step> {
+/// Plays the rounds of a turn, and returns what follows them; gives up if they are not those of the
+/// plan.
+fn played(mut plan: Plan, rounds: &[Round<'_>]) -> Next {
     for (number, round) in rounds.iter().enumerate() {
         if !round.made(&plan.calls()) {
-            return None;
+            return Next::GiveUp;
         }
         match plan.next(&round.outcomes()) {
             Next::Calls(next) => plan = next,
-            Next::Answer(answer) => {
-                return (number + 1 == rounds.len()).then_some(Step::Say(answer.text));
-            }
-            Next::GiveUp => return None,
+            Next::Answer(_) if number + 1 < rounds.len() => return Next::GiveUp,
+            end => return end,
         }
     }
-    let calls = plan.calls();
-    if !calls.is_empty() {
-        return Some(Step::Call(calls));
-    }
-    match plan.next(&[]) {
+    if plan.calls().is_empty() { plan.next(&[]) } else { Next::Calls(plan) }
+}
+
+/// Returns the next step of a plan after these rounds.
+fn replay(plan: Plan, rounds: &[Round<'_>]) -> Option<Step> {
+    match played(plan, rounds) {
+        Next::Calls(plan) => Some(Step::Call(plan.calls())),
         Next::Answer(answer) => Some(Step::Say(answer.text)),
-        Next::Calls(_) | Next::GiveUp => None,
+        Next::GiveUp => None,
     }
 }
 
 /// Returns the answer of a plan after these rounds, if they are its own and complete.
-fn answered(mut plan: Plan, rounds: &[Round<'_>]) -> Option<Answer> {
-    for round in rounds {
-        if !round.made(&plan.calls()) {
-            return None;
-        }
-        match plan.next(&round.outcomes()) {
-            Next::Calls(next) => plan = next,
-            Next::Answer(answer) => return Some(answer),
-            Next::GiveUp => return None,
-        }
-    }
-    match plan.next(&[]) {
-        Next::Answer(answer) if rounds.is_empty() => Some(answer),
-        _ => None,
+fn answered(plan: Plan, rounds: &[Round<'_>]) -> Option<Answer> {
+    match played(plan, rounds) {
+        Next::Answer(answer) => Some(answer),
+        Next::Calls(_) | Next::GiveUp => None,
     }
 }
 

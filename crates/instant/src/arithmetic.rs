@@ -4,7 +4,7 @@
 use hearken_base::language::Language;
 
 use crate::exact::Fraction;
-use crate::numbers::numbers;
+use crate::numbers::{numbers, rest, word};
 use crate::slots::Value;
 
 /// Most operations of an expression.
@@ -39,16 +39,8 @@ struct Operand {
     is_computed: bool,
 }
 
-const ZH_OPERATIONS: [(&str, Operation); 17] = [
-    ("加上", Operation::Plus),
-    ("加", Operation::Plus),
-    ("减去", Operation::Minus),
-    ("减掉", Operation::Minus),
-    ("减", Operation::Minus),
-    ("乘以", Operation::Times),
-    ("乘上", Operation::Times),
-    ("乘", Operation::Times),
-    ("除以", Operation::Over),
+/// Operations that are written alike in both languages.
+const SYMBOLS: [(&str, Operation); 8] = [
     ("+", Operation::Plus),
     ("-", Operation::Minus),
     ("×", Operation::Times),
@@ -58,7 +50,18 @@ const ZH_OPERATIONS: [(&str, Operation); 17] = [
     ("^", Operation::Power),
     ("x", Operation::Times),
 ];
-const EN_OPERATIONS: [(&str, Operation); 25] = [
+const ZH_OPERATIONS: [(&str, Operation); 9] = [
+    ("加上", Operation::Plus),
+    ("加", Operation::Plus),
+    ("减去", Operation::Minus),
+    ("减掉", Operation::Minus),
+    ("减", Operation::Minus),
+    ("乘以", Operation::Times),
+    ("乘上", Operation::Times),
+    ("乘", Operation::Times),
+    ("除以", Operation::Over),
+];
+const EN_OPERATIONS: [(&str, Operation); 17] = [
     ("plus", Operation::Plus),
     ("add", Operation::Plus),
     ("added to", Operation::Plus),
@@ -71,28 +74,12 @@ const EN_OPERATIONS: [(&str, Operation); 25] = [
     ("multiply by", Operation::Times),
     ("multiply that by", Operation::Times),
     ("multiply it by", Operation::Times),
-    ("x", Operation::Times),
     ("divided by", Operation::Over),
     ("divide by", Operation::Over),
     ("divide that by", Operation::Over),
     ("divide it by", Operation::Over),
     ("to the power of", Operation::Power),
-    ("+", Operation::Plus),
-    ("-", Operation::Minus),
-    ("×", Operation::Times),
-    ("*", Operation::Times),
-    ("÷", Operation::Over),
-    ("/", Operation::Over),
-    ("^", Operation::Power),
 ];
-
-fn word(words: &[String], at: usize) -> &str {
-    words.get(at).map_or("", String::as_str)
-}
-
-fn rest(words: &[String], at: usize) -> &[String] {
-    words.get(at..).unwrap_or_default()
-}
 
 /// Returns the number of words of `text` if `words` begin with it, else 0.
 fn begins(words: &[String], text: &str) -> usize {
@@ -112,8 +99,8 @@ fn begins(words: &[String], text: &str) -> usize {
 fn operation(words: &[String], language: Language) -> Option<(usize, Operation)> {
     let table: &[(&str, Operation)] =
         if language == Language::Chinese { &ZH_OPERATIONS } else { &EN_OPERATIONS };
-    let found =
-        table.iter().map(|entry| (begins(words, entry.0), entry.1)).filter(|found| found.0 > 0);
+    let all = table.iter().chain(&SYMBOLS);
+    let found = all.map(|entry| (begins(words, entry.0), entry.1)).filter(|found| found.0 > 0);
     found.max_by_key(|found| found.0)
 }
 

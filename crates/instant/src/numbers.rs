@@ -37,8 +37,14 @@ const EN_SMALL: [&str; 20] = [
 const EN_TENS: [&str; 10] =
     ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 
-fn word(words: &[String], at: usize) -> &str {
+/// Returns the word at a place; an empty one behind the end.
+pub(crate) fn word(words: &[String], at: usize) -> &str {
     words.get(at).map_or("", String::as_str)
+}
+
+/// Returns the words from a place on.
+pub(crate) fn rest(words: &[String], at: usize) -> &[String] {
+    words.get(at..).unwrap_or_default()
 }
 
 fn position(list: &[&str], word: &str) -> Option<i64> {

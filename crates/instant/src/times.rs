@@ -4,7 +4,7 @@ use hearken_base::language::Language;
 
 use crate::calendar::{Day, Holidays, Week};
 use crate::exact::Fraction;
-use crate::numbers::{en_integer, numbers, zh_integer};
+use crate::numbers::{en_integer, numbers, rest, word, zh_integer};
 
 /// Half of the day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +39,6 @@ pub(crate) struct Length {
     pub(crate) months: i64,
     pub(crate) days: i64,
     pub(crate) seconds: i64,
-}
-
-fn word(words: &[String], at: usize) -> &str {
-    words.get(at).map_or("", String::as_str)
-}
-
-fn rest(words: &[String], at: usize) -> &[String] {
-    words.get(at..).unwrap_or_default()
 }
 
 /// Returns the number of words of the first of `texts` with which `words` begin; each text has spaces between Latin words.

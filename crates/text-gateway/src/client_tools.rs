@@ -271,6 +271,21 @@ mod tests {
         assert_eq!(told[0].status, "registered", "there is room for a small one");
     }
 
+    #[test]
+    fn tools_after_the_time_limit_of_their_message_are_refused() {
+        let settings = TextGatewaySettings::default();
+        let wanted = || ["a", "b"].map(|name| tool(name, json!({"type": "object"}))).into();
+        let ended = Instant::now();
+        let (tools, told) = check_all(wanted(), Vec::new(), &settings, ended);
+        assert!(tools.is_empty());
+        for registration in told {
+            let error = registration.error.as_deref();
+            assert_eq!(error, Some("The tools of this message take too long to check"));
+        }
+        let later = Instant::now() + Duration::from_secs(3_600);
+        assert_eq!(check_all(wanted(), Vec::new(), &settings, later).0.len(), 2);
+    }
+
     #[tokio::test]
     async fn each_tool_is_registered_or_refused_with_a_reason() {
         let (tools, _sent) = tools(2);

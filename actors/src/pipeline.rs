@@ -39,7 +39,7 @@ use crate::mcp_host::McpHostActor;
 use crate::messages::ToolsListed;
 use crate::session::{SessionActor, SessionOutputs, SessionRules};
 use crate::settings::PipelineSettings;
-use crate::tts::{EncodeScheduler, PhraseAudioCache, SpeechSynthesis, TtsActor};
+use crate::tts::{EncodeScheduler, FailedVoices, PhraseAudioCache, SpeechSynthesis, TtsActor};
 use crate::turn_detection::{LearnedPauses, TurnDetection};
 use crate::unfinished::UnfinishedWords;
 use crate::vad::{UtteranceRules, VadActor, VadOutputs};
@@ -145,6 +145,7 @@ pub struct Pipeline {
     interner: ToolsetInterner,
     finishing: Arc<FinishingCalls>,
     phrase_audio: PhraseAudioCache,
+    failed_voices: FailedVoices,
     admission: Admission,
     rates: TurnRates,
     learned_pauses: LearnedPauses,
@@ -178,6 +179,7 @@ impl Pipeline {
             interner,
             finishing,
             phrase_audio,
+            failed_voices: FailedVoices::default(),
             admission,
             rates: TurnRates::default(),
             learned_pauses: LearnedPauses::default(),
@@ -380,6 +382,7 @@ impl Pipeline {
             phrases: self.settings.phrases.clone(),
             settings,
             phrase_audio: self.phrase_audio.clone(),
+            failed_voices: self.failed_voices.clone(),
             admission: self.admission.clone(),
             encode_scheduler: thread.encode_scheduler.clone(),
         }

@@ -4,6 +4,7 @@
 //! speech.
 
 mod encode_scheduler;
+mod failed_voices;
 mod pacing;
 mod phrase_audio_cache;
 mod sent_sentences;
@@ -29,6 +30,7 @@ use self::pacing::Pacing;
 use crate::messages::{PlaybackItem, PlaybackStep, StartSpeaking};
 
 pub use self::encode_scheduler::EncodeScheduler;
+pub use self::failed_voices::FailedVoices;
 pub use self::phrase_audio_cache::PhraseAudioCache;
 
 /// Number of consecutive failed sentences at which the rest of an answer is abandoned.
@@ -54,6 +56,8 @@ pub struct SpeechSynthesis {
     pub settings: SpeakingSettings,
     /// Cache of fixed phrases that were spoken before.
     pub phrase_audio: PhraseAudioCache,
+    /// Voices of roles that failed a short while ago.
+    pub failed_voices: FailedVoices,
     /// Admission control: decides if encoding effort is reduced, and counts late packets.
     pub admission: Admission,
     /// Encode scheduler of the thread: one turn encodes at a time, one packet each.
@@ -168,6 +172,7 @@ impl SpeechSynthesis {
         };
         let encode_queue = self.encode_scheduler.encode_queue(self.settings.packet);
         let trace = turn.trace().clone();
+        let name = self.failed_voices.usable(name);
         let mut speech = Speech { voice, name, encode_queue, ahead, trace };
         let mut outcomes = SentenceOutcomes::default();
         while outcomes.failed < MAX_FAILED
@@ -255,8 +260,9 @@ impl SpeechSynthesis {
             let trace = speech.trace.clone();
             let name = Arc::clone(&speech.name);
             let mut other = Speech { voice, name, encode_queue, ahead, trace };
-            self.speak(&mut other, text, Some(&mut spoken)).await?;
+            let outcome = self.speak(&mut other, text, Some(&mut spoken)).await;
             speech.name = other.name;
+            outcome?;
             // If the synthesiser sent nothing this time, it may speak the phrase the next time.
             if !spoken.is_empty() {
                 self.phrase_audio.keep(text, &speech.name, rate_hz, spoken);
@@ -268,6 +274,11 @@ impl SpeechSynthesis {
             speech.put(PlaybackStep::Packet(packet.clone())).await?;
         }
         speech.put(PlaybackStep::SentenceEnd(text.to_owned())).await
+    }
+
+    /// Returns true for a fixed phrase, whose audio in the configured voice is in the cache.
+    fn is_phrase(&self, text: &str) -> bool {
+        self.phrases.all().iter().any(|phrase| phrase == text)
     }
 
     /// Synthesises one sentence and sends its packets, and appends them to `kept`, if given.
@@ -286,19 +297,28 @@ impl SpeechSynthesis {
         let line = |voice: &Arc<str>| Line { text: text.into(), voice: Arc::clone(voice) };
         let mut sound = self.tts.speak(line(&speech.name));
         while let Some(pcm) = sound.next().await {
-            // A role's voice that the synthesiser lacks must not make a device mute.
+            // A role's voice must not make a device mute. Services report an unknown voice by any
+            // error, and fixed phrases of the configured voice need no synthesiser. The rest of the
+            // turn is in the configured voice: a synthesiser that is down gets one further request
+            // a turn at most. Decision 0072.
             if is_silent
                 && !speech.name.is_empty()
                 && let Err(error) = &pcm
-                && (error.kind.is_of_the_request() || error.kind == ProviderErrorKind::NotServed)
             {
-                tracing::warn!(voice = &*speech.name, %error, "the synthesiser refuses this voice; speaking with the usual one");
+                tracing::warn!(voice = &*speech.name, %error, "this voice fails; speaking with the configured one");
+                self.failed_voices.failed(&speech.name);
                 speech.name = Arc::default();
-                sound = self.tts.speak(line(&speech.name));
-                continue;
+                // The wait for the first audio has passed; a second one would double it.
+                if error.kind != ProviderErrorKind::Timeout || self.is_phrase(text) {
+                    sound = self.tts.speak(line(&speech.name));
+                    continue;
+                }
             }
             let pcm = pcm.map_err(|e| e.to_string())?;
             if std::mem::take(&mut is_silent) {
+                if !speech.name.is_empty() {
+                    self.failed_voices.worked(&speech.name);
+                }
                 speech.trace.end(Stage::VoiceFirstSound);
                 speech.trace.begin(Stage::Voice);
             }

@@ -1,11 +1,15 @@
 //! Providers that fail, in every way: an apology, `tts stop`, and the next turn works.
 
+use std::sync::Arc;
+
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
 use hearken_dialogue::admission::AdmissionSettings;
+use hearken_dialogue::role::AssignedRole;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_ports::ProviderErrorKind as Kind;
+use hearken_ports::role::RoleSettings;
 use hearken_socket::testkit::Received;
 use tokio::time::Instant;
 
@@ -84,6 +88,88 @@ async fn check_20_a_synthesiser_that_is_down_is_apologised_for_on_the_display() 
     pipeline.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
     pipeline.script.says(TtsAct::Fail(Kind::Unavailable, ms(0)));
     apologises(pipeline, &["Good day.", SORRY], false).await;
+}
+
+/// Gives the device a role with this voice.
+fn in_voice(pipeline: &TestPipeline, voice: &str) {
+    let settings = RoleSettings { voice: voice.into(), ..RoleSettings::default() };
+    let role = AssignedRole { settings, ..AssignedRole::default() };
+    pipeline.script.style.lock().unwrap().role = Some(Arc::new(role));
+}
+
+/// Returns the voices and sentences that the synthesiser got since the last call.
+fn requests(pipeline: &TestPipeline) -> Vec<(String, String)> {
+    let voices = std::mem::take(&mut *pipeline.script.voices.lock().unwrap());
+    let lines = std::mem::take(&mut *pipeline.script.lines.lock().unwrap());
+    let voices = voices.into_iter().map(|voice| voice.to_string());
+    voices.zip(lines.into_iter().map(|(_, line)| line)).collect()
+}
+
+fn request(voice: &str, line: &str) -> (String, String) {
+    (voice.into(), line.into())
+}
+
+#[actix::test]
+async fn a_voice_that_fails_in_any_way_is_replaced_by_the_configured_one_for_a_while() {
+    for kind in [Kind::Fault, Kind::Unauthorized, Kind::Unavailable, Kind::BadRequest] {
+        let mut pipeline = listening("auto").await;
+        in_voice(&pipeline, "nova");
+        pipeline.script.says(TtsAct::Fail(kind, ms(10)));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(shown(&pipeline), ["Good day."], "{kind}");
+        assert!(pipeline.names().iter().any(|name| name == "audio"), "{kind}");
+        assert_eq!(requests(&pipeline), [request("nova", "Good day."), request("", "Good day.")]);
+        next_turn_works(&mut pipeline).await;
+        assert_eq!(requests(&pipeline), [request("", "Good day.")], "it is not tried each time");
+        pipeline.pass(ms(30_000)).await;
+        next_turn_works(&mut pipeline).await;
+        assert_eq!(requests(&pipeline), [request("nova", "Good day.")], "it is tried again");
+        pipeline.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn the_apology_of_a_role_with_a_voice_is_that_of_the_configured_voice_if_synthesis_fails() {
+    for kind in [Kind::Unavailable, Kind::Timeout] {
+        let pipeline = listening("auto").await;
+        in_voice(&pipeline, "nova");
+        pipeline.script.says(TtsAct::Fail(kind, ms(10)));
+        if kind != Kind::Timeout {
+            pipeline.script.says(TtsAct::Fail(kind, ms(10)));
+        }
+        // The script speaks the apology, as the cache does while the synthesiser is down.
+        let script = Arc::clone(&pipeline.script);
+        apologises(pipeline, &["Good day.", SORRY], true).await;
+        let voices = script.voices.lock().unwrap().clone();
+        let lines = script.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect();
+        let asked: Vec<(Arc<str>, String)> = voices.into_iter().zip::<Vec<String>>(lines).collect();
+        let again = (kind != Kind::Timeout).then_some(("", "Good day."));
+        // The wait after a timeout is not doubled.
+        let expected = [("nova", "Good day.")].into_iter().chain(again);
+        let expected = expected.chain([("", SORRY), ("", "Good day.")]);
+        assert!(asked.iter().map(|(voice, line)| (&**voice, &**line)).eq(expected), "{asked:?}");
+    }
+}
+
+#[actix::test]
+async fn a_fixed_phrase_in_a_voice_that_fails_is_spoken_in_the_configured_one() {
+    for kind in [Kind::Unavailable, Kind::Timeout] {
+        let mut pipeline = listening("auto").await;
+        in_voice(&pipeline, "nova");
+        pipeline.script.says(TtsAct::Fail(kind, ms(10)));
+        pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+        pipeline.until("tts/stop").await;
+        let greeting = shown(&pipeline).remove(0);
+        assert_eq!(requests(&pipeline), [request("nova", &greeting), request("", &greeting)]);
+        assert!(pipeline.names().iter().any(|name| name == "audio"));
+        pipeline.forget();
+        pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+        pipeline.until("tts/stop").await;
+        assert_eq!(shown(&pipeline), [greeting]);
+        assert_eq!(requests(&pipeline), [], "its packets are cached in the configured voice");
+        pipeline.hang_up().await;
+    }
 }
 
 /// The person hears the rest of the answer, and only that is remembered.

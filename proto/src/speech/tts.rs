@@ -128,8 +128,9 @@ pub struct TtsResult {
 /// Reason for a failed request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TtsFailure {
-    /// `INVALID_PARAMS`, `INVALID_JSON`, `TEXT_TOO_LONG`, `VOICE_NOT_FOUND`, `QUEUE_FULL`,
-    /// `TIMEOUT`, `RATE_LIMITED`, `UNSUPPORTED_FORMAT` or `INTERNAL_ERROR`.
+    /// `INVALID_PARAMS`, `INVALID_JSON`, `TEXT_TOO_LONG`, `VOICE_NOT_FOUND`,
+    /// `VOICE_MANAGER_NOT_AVAILABLE`, `QUEUE_FULL`, `TIMEOUT`, `RATE_LIMITED`,
+    /// `UNSUPPORTED_FORMAT` or `INTERNAL_ERROR`.
     pub code: String,
     /// Text for people.
     #[serde(default)]

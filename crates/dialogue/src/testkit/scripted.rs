@@ -119,6 +119,8 @@ pub struct Script {
     pub reading: AtomicUsize,
     /// Sentences that the synthesiser received, with the time of each.
     pub lines: Mutex<Vec<(Instant, String)>>,
+    /// Voice of each of these sentences; empty for the configured one.
+    pub voices: Mutex<Vec<Arc<str>>>,
     /// Time at which each reply of the model was complete.
     pub written: Mutex<Vec<Instant>>,
     /// Conversation style of the device.
@@ -376,6 +378,7 @@ const PIECE: Duration = Duration::from_millis(100);
 impl Tts for ScriptedTts {
     fn speak(&self, line: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
         lock(&self.0.lines).push((Instant::now(), line.text.to_string()));
+        lock(&self.0.voices).push(Arc::clone(&line.voice));
         let act = lock(&self.0.tts).pop_front();
         let act = act.or_else(|| self.0.plan().map(|plan| plan.says(&line.text)));
         let act = act.unwrap_or(TtsAct::Audio {

@@ -356,7 +356,11 @@ fn refusal_of(failure: &TtsFailure) -> ProviderError {
     let kind = match failure.code.as_str() {
         "RATE_LIMITED" => ProviderErrorKind::RateLimited,
         "TIMEOUT" => ProviderErrorKind::Timeout,
-        "INVALID_PARAMS" | "INVALID_JSON" | "TEXT_TOO_LONG" | "VOICE_NOT_FOUND"
+        "INVALID_PARAMS"
+        | "INVALID_JSON"
+        | "TEXT_TOO_LONG"
+        | "VOICE_NOT_FOUND"
+        | "VOICE_MANAGER_NOT_AVAILABLE"
         | "UNSUPPORTED_FORMAT" => ProviderErrorKind::BadRequest,
         _ => ProviderErrorKind::Unavailable,
     };
@@ -490,6 +494,7 @@ mod tests {
         assert_eq!(failed("QUEUE_FULL"), ProviderErrorKind::Unavailable);
         assert_eq!(failed("RATE_LIMITED"), ProviderErrorKind::RateLimited);
         assert_eq!(failed("TEXT_TOO_LONG"), ProviderErrorKind::BadRequest);
+        assert_eq!(failed("VOICE_MANAGER_NOT_AVAILABLE"), ProviderErrorKind::BadRequest);
         let other = r#"{"type":"error","request_id":"other","error":{"code":"TIMEOUT"}}"#;
         assert_eq!(answer().event(other).unwrap(), ServiceMessage::Nothing);
     }

@@ -64,7 +64,7 @@ pub struct Running {
     server: Server,
     supervisor: Supervisor,
     /// Connection slots of devices and of text clients.
-    connection_slots: [Slots; 2],
+    connection_slots: [Slots; 3],
     /// Requests with side effects in progress, and the server's shutdown token.
     tasks: Tasks,
     /// Background tasks, aborted when serving ends.
@@ -99,8 +99,9 @@ pub fn start(
     background.push(warm_up.spawn(states.clone(), parts.process.clone()));
     background.push(tokio::spawn(parts.services().keep_probing(states, parts.process.clone())));
     exposure::log_exposure(config);
+    let devices = &frontends.devices;
     let connection_slots =
-        [&frontends.devices.connection_slots, &frontends.clients.connection_slots]
+        [&devices.connection_slots, &devices.notice_slots, &frontends.clients.connection_slots]
             .map(Slots::clone);
     let chats = frontends.chats.service.clone();
     let routes = frontends.routes(&parts, health);
@@ -224,7 +225,7 @@ impl Running {
 /// Waits for the shutdown, then for all connections and all requests with side effects to end, with
 /// time limits. Connections end by their own tokens and release their slots. Requests with side
 /// effects must end before their threads do.
-async fn end(handle: ServerHandle, connection_slots: [Slots; 2], tasks: Tasks) {
+async fn end(handle: ServerHandle, connection_slots: [Slots; 3], tasks: Tasks) {
     tasks.process().cancelled().await;
     let begun = Instant::now();
     let all = async {

@@ -237,11 +237,16 @@ impl Pipeline {
             device_registry: self.device_registry.clone(),
             admission: self.admission.clone(),
         };
-        let turns = TurnFactory::new(self.process.clone()).traced(
-            &self.turn_journal,
-            ClientKind::Voice,
-            connection.device_id.as_str(),
-        );
+        let turns = TurnFactory::new(self.process.clone());
+        // A notice is no turn of the household: it must neither use up its daily limits nor push
+        // its turns out of the journal and the history.
+        let turns = match connection.notice {
+            Some(_) => turns,
+            None => {
+                let client = connection.device_id.as_str();
+                turns.traced(&self.turn_journal, ClientKind::Voice, client)
+            }
+        };
         let address = connection.slot.as_ref().and_then(Slot::limited_address);
         let rate = self.rates.of(Some(connection.device_id.as_str()), address);
         let turns = turns.in_role(role).on_firmware(connection.firmware.clone()).at_rate(rate);

@@ -14,6 +14,11 @@ use crate::config::Config;
 use crate::http::{AccessControl, Auth, DeviceEndpoint, OtaRules};
 use crate::recorder::Recorder;
 
+/// Maximum number of connections that only play a notice, and of those of one address. A board
+/// without one still shows its code, which is in the response to its boot request.
+const MAX_NOTICES: usize = 64;
+const MAX_NOTICES_OF_ADDRESS: usize = 8;
+
 /// Builds the endpoint of devices: the pipeline, the recorder and the access control.
 pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<DeviceEndpoint> {
     let Parts { config, process, records, tooling, .. } = parts;
@@ -31,6 +36,8 @@ pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<DeviceEndpoint> {
             config.http.address_percent,
         )
         .with_memory_pool(&parts.memory_pool),
+        notice_slots: Slots::new(MAX_NOTICES, MAX_NOTICES_OF_ADDRESS)
+            .with_memory_pool(&parts.memory_pool),
         recorder: recorder(&config.server.record_dir)?,
         access: access(config, Arc::clone(&parts.store) as _)?,
         language,

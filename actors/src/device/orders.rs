@@ -65,12 +65,18 @@ impl DeviceActor {
     }
 
     /// Speaks the notice of the connection, if it has one: when the device first listens, and again
-    /// each time that a person asks. Returns true if it has one; then the caller does nothing else.
+    /// each time that a person asks, unless turns come too fast. Returns true if it has one; then
+    /// the caller does nothing else.
     pub(super) fn say_notice(&mut self, asked: bool) -> bool {
         let Some(notice) = self.connection.notice.clone() else { return false };
         if (asked || !self.state.notice_given) && self.live.is_none() {
-            self.state.notice_given = true;
-            self.begin(TurnInput::Say(notice));
+            // Any client can get a notice: it counts in the rate of its address, although it is no
+            // turn of the household.
+            let turn = self.turns.next();
+            if turn.take_rate().is_ok() {
+                self.state.notice_given = true;
+                self.begin_turn(turn, TurnInput::Say(notice));
+            }
         }
         true
     }

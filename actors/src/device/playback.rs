@@ -32,7 +32,11 @@ impl DeviceActor {
 
     /// Starts a turn that did not come from speech.
     pub(super) fn begin(&mut self, input: TurnInput) {
-        let turn = self.turns.next();
+        self.begin_turn(self.turns.next(), input);
+    }
+
+    /// Starts this turn, which did not come from speech.
+    pub(super) fn begin_turn(&mut self, turn: Turn, input: TurnInput) {
         let words = matches!(input, TurnInput::Words(_));
         let input = if words && !turn.acquire_permit(&self.rules.admission) {
             TurnInput::Busy

@@ -14,6 +14,10 @@ use super::DeviceActor;
 /// Interval between checks of the idle rules.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(1);
 
+/// Maximum duration of a connection that only plays a notice. The device gets another one when a
+/// person next asks.
+const NOTICE_FOR: Duration = Duration::from_mins(2);
+
 type Ctx = SocketContext<DeviceActor>;
 
 impl DeviceActor {
@@ -37,6 +41,9 @@ impl DeviceActor {
         }
         if now - self.state.last_inbound >= device.dead_after {
             tracing::info!("the device closed the connection without a Close frame");
+            return self.leave(Fault::Idle, ctx);
+        }
+        if self.connection.notice.is_some() && now - self.state.since >= NOTICE_FOR {
             return self.leave(Fault::Idle, ctx);
         }
         if now - self.state.last_ping >= device.ping_every {

@@ -184,6 +184,10 @@ impl DeviceActor {
     }
 
     fn abort(&mut self, ctx: &mut Ctx) {
+        // A notice that is cut could not be cached, and each request would be synthesised again.
+        if self.connection.notice.is_some() && self.live.is_some() {
+            return;
+        }
         let stopped = self.cut(ctx);
         self.order(UplinkItem::Forget, ctx);
         if !stopped {

@@ -2,12 +2,16 @@
 //! device that only receives a notice. Not for a person's words.
 
 use hearken_actors::messages::DeviceOrder;
+use hearken_actors::settings::PipelineSettings;
+use hearken_actors::testkit::TestPipeline;
+use hearken_dialogue::admission::AdmissionSettings;
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_ports::{Devices as _, Unreachable};
 use hearken_proto::device::{Downlink, Emotion};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 
-use crate::{listening, ms, next_turn_works, shown, speak, start};
+use crate::{abort, freeze, listening, ms, next_turn_works, shown, speak, start};
 
 fn id() -> DeviceId {
     DeviceId::new("pipeline")
@@ -126,6 +130,43 @@ async fn a_device_with_a_notice_hears_only_the_notice() {
     assert_eq!(shown(&connection).len(), 2);
     assert!(connection.script.prompts.lock().unwrap().is_empty(), "the model was asked");
     connection.hang_up().await;
+}
+
+#[actix::test]
+async fn a_notice_counts_in_the_rate_of_turns_and_is_no_turn_of_the_household() {
+    freeze();
+    let settings = AdmissionSettings { turns_per_minute: 2, ..AdmissionSettings::default() };
+    let server = TestPipeline::connect_at(PipelineSettings::default(), TurnRates::new(&settings));
+    let mut connection = server.again_with(Some("Your code is one two three.".into()));
+    connection.greet(1).await;
+    for _ in 0..5 {
+        connection.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+        connection.pass(ms(200)).await;
+        // A notice that is cut would not be cached.
+        abort(&connection);
+        connection.pass(ms(4_000)).await;
+    }
+    assert_eq!(shown(&connection).len(), 2, "turns come too fast");
+    let ends = connection.names().iter().filter(|name| *name == "tts/sentence_end").count();
+    assert_eq!(ends, 2, "each is spoken to its end: {:?}", connection.names());
+    assert_eq!(connection.script.lines.lock().unwrap().len(), 2);
+    assert!(connection.turn_journal().last(9).is_empty());
+    connection.hang_up().await;
+}
+
+#[actix::test]
+async fn a_connection_that_only_plays_a_notice_ends_after_two_minutes() {
+    let pipeline = listening("auto").await;
+    let mut connection = pipeline.again_with(Some("Your code is one two three.".into()));
+    connection.greet(1).await;
+    for _ in 0..11 {
+        start(&connection, "auto");
+        connection.pass(ms(10_000)).await;
+        assert!(!connection.names().iter().any(|name| name.starts_with("closed")));
+    }
+    start(&connection, "auto");
+    let closed = connection.until("closed 1000").await.at;
+    assert!((ms(120_000)..ms(121_000)).contains(&closed), "{closed:?}");
 }
 
 #[actix::test]

@@ -31,6 +31,8 @@ pub struct DeviceEndpoint {
     pub pipeline: Pipeline,
     /// Connection slots.
     pub connection_slots: Slots,
+    /// Connection slots of devices that are not bound and only play a notice.
+    pub notice_slots: Slots,
     /// Recorder of sessions, if recording is on.
     pub recorder: Option<Arc<Recorder>>,
     /// Access control.
@@ -69,7 +71,12 @@ pub(crate) async fn connect(
             Ok(admitted) => admitted,
             Err(refusal) => return Ok(refusal.into()),
         };
-    let slot = match slot_of(&request, &device_endpoint.connection_slots) {
+    // Any client can send an invented id: such connections must not take the slots of others.
+    let slots = match notice {
+        Some(_) => &device_endpoint.notice_slots,
+        None => &device_endpoint.connection_slots,
+    };
+    let slot = match slot_of(&request, slots) {
         Ok(slot) => slot,
         Err(full) => {
             hearken_dialogue::metrics::connection_refused();

@@ -93,6 +93,25 @@ async fn devices_of_one_address_take_half_of_the_slots() {
 }
 
 #[actix_web::test]
+async fn devices_that_only_hear_a_code_do_not_take_the_slots_of_others() {
+    let vendors = Vendors::start().await;
+    let server = server(&vendors, |config| {
+        config.ota.binding = true;
+        config.server.max_connections = 1;
+    })
+    .await;
+    let url = || server.device_url();
+    let mut greedy = Vec::new();
+    for _ in 0..8 {
+        greedy.push(open(url(), GREEDY).await.expect("it is none of the devices' slots"));
+    }
+    assert_eq!(open(url(), GREEDY).await.err(), Some(StatusCode::SERVICE_UNAVAILABLE));
+    let other = open(url(), OTHER).await.unwrap();
+    drop((greedy, other));
+    server.stop().await;
+}
+
+#[actix_web::test]
 async fn boots_and_handshakes_per_address_are_rate_limited() {
     let vendors = Vendors::start().await;
     let server = server(&vendors, |config| {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use actix::Recipient;
 use futures_util::future::BoxFuture;
 use hearken_base::memory_pool::{MemoryExceeded, PeerMemory, Reserved};
-use hearken_ports::tool_limits::{tool_weight, within_limits};
+use hearken_ports::tool_limits::{MAX_NAME_BYTES, cut_description, tool_weight, within_limits};
 use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
 use hearken_proto::device::Downlink;
 use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ThingState, ValueKind};
@@ -18,6 +18,9 @@ use crate::messages::DeviceOrder;
 
 /// Maximum number of things stored for a device. Firmware has at most five.
 const MAX_THINGS: usize = 64;
+
+/// Maximum number of stored methods of one thing. Firmware has a few.
+const MAX_METHODS: usize = 64;
 
 /// Maximum number of stored properties of one thing, and maximum length of one name and value
 /// together.
@@ -41,8 +44,61 @@ pub struct ThingTools {
 #[derive(Default)]
 struct KnownThings {
     things: BTreeMap<String, Reserved<Thing>>,
-    states: BTreeMap<String, Reserved<Map<String, Value>>>,
+    /// Objects of values by property.
+    states: BTreeMap<String, Reserved<Value>>,
     tools: Option<Reserved<Arc<[Tool]>>>,
+}
+
+impl KnownThings {
+    /// Stores a report, within the device's memory limit. A name that no tool may have is left out
+    /// with its thing.
+    fn store(&mut self, report: IotReport, memory: &PeerMemory) -> Result<(), MemoryExceeded> {
+        let described = !report.things.is_empty();
+        for thing in report.things {
+            if has_room(&self.things, &thing.name) {
+                let thing = limited(thing);
+                let name = thing.name.clone();
+                let weighs = serde_json::to_value(&thing).map_or(0, |thing| weight(&thing));
+                let weighs = name.len() + weighs;
+                self.things.insert(name, memory.keep(thing, weighs)?);
+            }
+        }
+        for ThingState { name, values } in report.states {
+            if has_room(&self.states, &name) {
+                let before = self.states.get(&name).and_then(|state| state.as_object());
+                let merged = Value::Object(merged(before.cloned().unwrap_or_default(), values));
+                let weighs = name.len() + weight(&merged);
+                self.states.insert(name, memory.keep(merged, weighs)?);
+            }
+        }
+        if described {
+            let tools = self.things.values().flat_map(|thing| tools(thing)).take(MAX_TOOLS);
+            let tools = within_limits(SOURCE, tools);
+            let weighs: usize = tools.iter().map(tool_weight).sum();
+            self.tools = None;
+            // An offer is built from the list, so its weight counts twice.
+            self.tools = Some(memory.keep(tools.into(), 2 * weighs)?);
+        }
+        Ok(())
+    }
+}
+
+/// Reports whether an entry of this name may be stored.
+fn has_room<T>(stored: &BTreeMap<String, T>, name: &str) -> bool {
+    name.len() <= MAX_NAME_BYTES && (stored.len() < MAX_THINGS || stored.contains_key(name))
+}
+
+/// Shortens the description of a thing, which is in that of each of its tools, and drops methods and
+/// properties beyond the limits.
+fn limited(mut thing: Thing) -> Thing {
+    thing.description = cut_description(&thing.description);
+    while thing.methods.len() > MAX_METHODS {
+        thing.methods.pop_last();
+    }
+    while thing.properties.len() > MAX_PROPERTIES {
+        thing.properties.pop_last();
+    }
+    thing
 }
 
 impl ThingTools {
@@ -64,46 +120,13 @@ impl ThingTools {
     pub fn note(&self, report: IotReport) {
         let mut known = self.known();
         let described = !report.things.is_empty();
-        let stored = self.keep_report(&mut known, report, described);
+        let stored = known.store(report, &self.memory);
         if let Err(error) = stored {
             tracing::warn!(%error, things = known.things.len(), "left out things of the device");
         }
         if described {
             tracing::info!(things = known.things.len(), "listed the device's things");
         }
-    }
-
-    /// Stores a report, within the device's memory limit.
-    fn keep_report(
-        &self,
-        known: &mut KnownThings,
-        report: IotReport,
-        described: bool,
-    ) -> Result<(), MemoryExceeded> {
-        for thing in report.things {
-            if known.things.len() < MAX_THINGS || known.things.contains_key(&thing.name) {
-                let weighs = serde_json::to_value(&thing).map_or(0, |thing| weight(&thing));
-                let name = thing.name.clone();
-                known.things.insert(name, self.memory.keep(thing, weighs)?);
-            }
-        }
-        for ThingState { name, values } in report.states {
-            if known.states.len() < MAX_THINGS || known.states.contains_key(&name) {
-                let before = known.states.get(&name).map(|state| (**state).clone());
-                let merged = merged(before.unwrap_or_default(), values);
-                let weighs = merged.iter().map(|(name, value)| name.len() + weight(value)).sum();
-                known.states.insert(name, self.memory.keep(merged, weighs)?);
-            }
-        }
-        if described {
-            let tools = known.things.values().flat_map(|thing| tools(thing)).take(MAX_TOOLS);
-            let tools = within_limits(SOURCE, tools);
-            let weighs: usize = tools.iter().map(tool_weight).sum();
-            known.tools = None;
-            // An offer is built from the list, so its weight counts twice.
-            known.tools = Some(self.memory.keep(tools.into(), 2 * weighs)?);
-        }
-        Ok(())
     }
 
     /// Converts a call to a known value or an order for the device.
@@ -148,9 +171,10 @@ enum Meaning {
     Order(Command),
 }
 
-fn tools(thing: &Thing) -> Vec<Tool> {
+/// Returns the tools of a thing, each created when it is needed.
+fn tools(thing: &Thing) -> impl Iterator<Item = Tool> {
     let about = |what: &str| [thing.description.as_str(), what].join(": ");
-    let methods = thing.methods.iter().map(|(name, method)| {
+    let methods = thing.methods.iter().map(move |(name, method)| {
         let required: Vec<&String> = method.parameters.keys().collect();
         let properties: Map<String, Value> =
             method.parameters.iter().map(|(name, p)| (name.clone(), schema(p))).collect();
@@ -162,16 +186,18 @@ fn tools(thing: &Thing) -> Vec<Tool> {
             destructive: false,
         }
     });
-    let free = |name: &&String| !thing.methods.contains_key(&format!("{READ}{name}"));
+    let free = move |name: &&String| !thing.methods.contains_key(&format!("{READ}{name}"));
     let reads =
-        thing.properties.iter().filter(|(name, _)| free(name)).map(|(name, property)| Tool {
-            name: format!("{}.{READ}{name}", thing.name),
-            description: about(&property.description),
-            parameters: json!({"type": "object", "properties": {}}),
-            finishes: false,
-            destructive: false,
+        thing.properties.iter().filter(move |(name, _)| free(name)).map(move |(name, property)| {
+            Tool {
+                name: format!("{}.{READ}{name}", thing.name),
+                description: about(&property.description),
+                parameters: json!({"type": "object", "properties": {}}),
+                finishes: false,
+                destructive: false,
+            }
         });
-    methods.chain(reads).collect()
+    methods.chain(reads)
 }
 
 fn schema(property: &Property) -> Value {
@@ -221,6 +247,9 @@ impl ToolSource for ThingTools {
 
 #[cfg(test)]
 mod tests {
+    use hearken_base::memory_pool::MemoryPool;
+    use hearken_ports::tool_limits::MAX_DESCRIPTION_CHARS;
+
     use super::*;
 
     #[test]
@@ -237,5 +266,55 @@ mod tests {
         assert_eq!(report("p0", json!(7)).len(), MAX_PROPERTIES);
         let stored = report("p0", json!("x".repeat(MAX_VALUE_BYTES)));
         assert_eq!(stored["p0"], 7, "a value that is too long changes nothing");
+    }
+
+    /// Returns the report of this message, as the device's socket reads it.
+    fn report(message: &Value) -> IotReport {
+        IotReport::from_object(message.as_object().expect("a message is an object"))
+    }
+
+    #[test]
+    fn names_of_states_are_limited_and_count_in_the_memory_of_the_device() {
+        let memory_pool = MemoryPool::default();
+        let memory = memory_pool.peer("", false);
+        let mut known = KnownThings::default();
+        for n in 0..MAX_THINGS {
+            let long = format!("{n:02}{}", "x".repeat(65_000));
+            let states = json!([{"name": long, "state": {}}]);
+            known.store(report(&json!({"states": states})), &memory).unwrap();
+        }
+        assert!(known.states.is_empty() && memory_pool.held() == 0);
+        let longest = |n| format!("{n:0MAX_NAME_BYTES$}");
+        for n in 0..2 * MAX_THINGS {
+            let states = json!([{"name": longest(n), "state": {}}]);
+            known.store(report(&json!({"states": states})), &memory).unwrap();
+        }
+        assert_eq!(known.states.len(), MAX_THINGS);
+        assert!(memory_pool.held() >= MAX_THINGS * MAX_NAME_BYTES);
+        let things = json!([{"name": "x".repeat(MAX_NAME_BYTES + 1)}, {"name": longest(0)}]);
+        known.store(report(&json!({"descriptors": things})), &memory).unwrap();
+        assert!(known.things.keys().eq([&longest(0)]));
+        drop(known);
+        assert_eq!(memory_pool.held(), 0);
+    }
+
+    #[test]
+    fn a_thing_with_many_methods_and_a_long_description_makes_few_and_short_tools() {
+        let methods: Map<String, Value> =
+            (0..4_000).map(|n| (format!("{n:04}"), json!({}))).collect();
+        let properties = methods.clone();
+        let description = "x".repeat(30_000);
+        let thing = json!({
+            "name": "L", "description": description, "methods": methods, "properties": properties
+        });
+        let memory = PeerMemory::default();
+        let mut known = KnownThings::default();
+        known.store(report(&json!({"descriptors": [thing]})), &memory).unwrap();
+        let thing = &known.things["L"];
+        assert_eq!(thing.description.chars().count(), MAX_DESCRIPTION_CHARS);
+        assert_eq!((thing.methods.len(), thing.properties.len()), (MAX_METHODS, MAX_PROPERTIES));
+        let tools = known.tools.as_ref().unwrap();
+        assert_eq!(tools.len(), MAX_METHODS + MAX_PROPERTIES);
+        assert!(tools.iter().all(|t| t.description.chars().count() <= MAX_DESCRIPTION_CHARS));
     }
 }

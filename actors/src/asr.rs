@@ -175,14 +175,14 @@ struct TurnListener {
 
 impl Listener for TurnListener {
     fn may_enter(&self) -> bool {
-        !self.turn.is_live() || self.turn.acquire_permit(&self.admission)
+        !self.turn.is_live() || self.turn.admit_utterance(&self.admission)
     }
 
     fn may_speculate(&self) -> bool {
         self.turn.is_live()
             && self.before.is_cancelled()
             && !self.admission.is_strained()
-            && self.turn.acquire_permit(&self.admission)
+            && self.turn.admit_utterance(&self.admission)
     }
 
     fn speculative_transcript(&self, transcript: Option<Transcript>) {

@@ -224,8 +224,8 @@ impl SessionActor {
         if matches!(input, TurnInput::Words(_)) {
             self.note_speaker(&turn, ctx);
         }
-        // A turn whose utterance interrupted a reply has that reply's permit, and was not counted
-        // for its own.
+        // An utterance counts as a turn of its device once it has words. One that interrupted a
+        // reply has that reply's permit, and was not counted for its address either.
         let asks = matches!(input, TurnInput::Words(_) | TurnInput::Resumed(_));
         if asks && turn.take_rate().is_err() {
             input = TurnInput::Busy;
@@ -487,6 +487,11 @@ impl Handler<UtteranceRecognised> for SessionActor {
                 // The sound may be another person's, but these are the words of an earlier utterance.
                 turn.note_speaker(self.asked_by.clone());
                 TurnInput::Resumed(words)
+            }
+            // Without words, it may be noise, which is not answered.
+            Err(RecognitionFailure::Busy) if turn.is_too_fast() => {
+                turn.trace().discard();
+                return self.nothing_heard(&turn, ctx);
             }
             Err(RecognitionFailure::Busy) => TurnInput::Busy,
             Err(RecognitionFailure::Failed(error)) => {

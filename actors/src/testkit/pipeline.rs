@@ -9,6 +9,7 @@ use actix_http::ws::Message;
 use bytes::Bytes;
 use hearken_audio::sound::PACKET_MS;
 use hearken_base::reloadable::Reloadable;
+use hearken_base::slots::Slots;
 use hearken_dialogue::DialogueSettings;
 use hearken_dialogue::admission::Admission;
 use hearken_dialogue::people::People;
@@ -91,7 +92,7 @@ impl TestPipeline {
     }
 
     /// Connects a device as [`TestPipeline::connect`] does, to a server with these rate limits of
-    /// turns.
+    /// turns. Its address is limited, too.
     pub fn connect_at(settings: PipelineSettings, rates: TurnRates) -> Self {
         Self::connect_among(settings, Vec::new(), None, None, rates)
     }
@@ -174,8 +175,9 @@ impl TestPipeline {
         notice: Option<String>,
     ) -> Self {
         let device_id = DeviceId::new("pipeline");
+        let slot = Slots::new(1, 1).take(Some("203.0.113.1")).ok();
         let connection =
-            DeviceConnection { notice, ..DeviceConnection::new(device_id, Framing::V1) };
+            DeviceConnection { notice, slot, ..DeviceConnection::new(device_id, Framing::V1) };
         let socket = MemorySocket::open(server.pipeline.device(connection), true);
         Self { script, process, log: Vec::new(), framing: Framing::V1, socket, server }
     }

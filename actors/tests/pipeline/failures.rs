@@ -8,12 +8,13 @@ use hearken_audio::sound;
 use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::role::AssignedRole;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
+use hearken_dialogue::turn_rate::TurnRates;
 use hearken_ports::ProviderErrorKind as Kind;
 use hearken_ports::role::RoleSettings;
 use hearken_socket::testkit::Received;
 use tokio::time::Instant;
 
-use crate::{listening, listening_with, ms, next_turn_works, shown, speak};
+use crate::{freeze, listening, listening_with, ms, next_turn_works, shown, speak, start};
 
 const SORRY: &str = "Sorry, something went wrong. Please try again.";
 
@@ -94,15 +95,16 @@ async fn check_20_a_synthesiser_that_is_down_is_apologised_for_on_the_display() 
 fn in_voice(pipeline: &TestPipeline, voice: &str) {
     let settings = RoleSettings { voice: voice.into(), ..RoleSettings::default() };
     let role = AssignedRole { settings, ..AssignedRole::default() };
-    pipeline.script.style.lock().unwrap().role = Some(Arc::new(role));
+    let style = &pipeline.script.style;
+    style.lock().expect("no test panics while it holds it").role = Some(Arc::new(role));
 }
 
 /// Returns the voices and sentences that the synthesiser got since the last call.
 fn requests(pipeline: &TestPipeline) -> Vec<(String, String)> {
-    let voices = std::mem::take(&mut *pipeline.script.voices.lock().unwrap());
-    let lines = std::mem::take(&mut *pipeline.script.lines.lock().unwrap());
-    let voices = voices.into_iter().map(|voice| voice.to_string());
-    voices.zip(lines.into_iter().map(|(_, line)| line)).collect()
+    let mut voices = pipeline.script.voices.lock().expect("no test panics while it holds them");
+    let mut lines = pipeline.script.lines.lock().expect("no test panics while it holds them");
+    let voices = voices.drain(..).map(|voice| voice.to_string());
+    voices.zip(lines.drain(..).map(|(_, line)| line)).collect()
 }
 
 fn request(voice: &str, line: &str) -> (String, String) {
@@ -299,5 +301,67 @@ async fn a_turn_over_the_limit_gets_the_busy_phrase_at_once() {
         next_turn_works(&mut pipeline).await;
     }
     assert!(pipeline.admission().try_acquire().is_some(), "a turn that is over holds no permit");
+    pipeline.hang_up().await;
+}
+
+/// Returns a listening device with at most two turns a minute, and this many utterances a minute of
+/// its address.
+async fn limited(turns_per_address: u32) -> TestPipeline {
+    freeze();
+    let limits = AdmissionSettings {
+        turns_per_minute: 2,
+        turns_per_address,
+        ..AdmissionSettings::default()
+    };
+    let rates = TurnRates::new(&limits);
+    let mut pipeline = TestPipeline::connect_at(PipelineSettings::default(), rates);
+    pipeline.greet(1).await;
+    start(&pipeline, "auto");
+    pipeline.forget();
+    pipeline
+}
+
+#[actix::test]
+async fn noise_uses_up_no_turns_of_a_device_and_is_never_answered() {
+    let mut pipeline = limited(60).await;
+    let busy = [PipelineSettings::default().phrases.busy.en];
+    for _ in 0..5 {
+        pipeline.script.hears(AsrAct::Text("。", ms(10)));
+        speak(&pipeline).await;
+        pipeline.pass(ms(500)).await;
+    }
+    assert_eq!(pipeline.names(), [""; 0]);
+    for _ in 0..2 {
+        next_turn_works(&mut pipeline).await;
+    }
+    pipeline.forget();
+    start(&pipeline, "auto");
+    pipeline.script.hears(AsrAct::Text("。", ms(10)));
+    speak(&pipeline).await;
+    pipeline.pass(ms(500)).await;
+    assert_eq!(pipeline.names(), [""; 0], "the device has no turn left, and noise needs none");
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), busy, "words are answered");
+    assert_eq!(pipeline.script.prompts.lock().unwrap().len(), 2);
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn utterances_beyond_the_rate_of_their_address_are_neither_recognised_nor_answered() {
+    let mut pipeline = limited(3).await;
+    for _ in 0..6 {
+        pipeline.script.hears(AsrAct::Text("", ms(10)));
+        speak(&pipeline).await;
+        pipeline.pass(ms(500)).await;
+    }
+    assert_eq!(pipeline.names(), [""; 0]);
+    assert_eq!(pipeline.script.utterances.lock().unwrap().len(), 3);
+    let turns = pipeline.turn_journal().last(9);
+    let refused = turns.iter().filter(|turn| turn.outcome.is_some_and(|o| o.name() == "refused"));
+    assert_eq!(refused.count(), 3, "{turns:?}");
+    pipeline.pass(ms(60_000)).await;
+    pipeline.script.asr.lock().unwrap().clear();
+    next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
 }

@@ -36,6 +36,9 @@ pub struct Turn {
     rate: Option<TurnRate>,
     /// True once the rate has counted the turn.
     rate_taken: Arc<AtomicBool>,
+    /// True once the rate of its address has counted its utterance.
+    utterance_taken: Arc<AtomicBool>,
+    /// True if the turn was last refused because turns come too fast.
     is_too_fast: Arc<AtomicBool>,
     /// Admission permit of the turn, from admission until the turn ends.
     permit: Arc<Mutex<Option<TurnPermit>>>,
@@ -92,6 +95,7 @@ impl Turn {
             playback,
             rate: None,
             rate_taken: Arc::default(),
+            utterance_taken: Arc::default(),
             is_too_fast: Arc::default(),
             permit,
             speaker,
@@ -239,11 +243,29 @@ impl Turn {
     /// Acquires an admission permit. Returns false if none is free, or turns come too fast: then
     /// the turn is not answered.
     pub fn acquire_permit(&self, admission: &Admission) -> bool {
+        self.acquire(admission, Self::take_rate)
+    }
+
+    /// Acquires an admission permit for an utterance whose words are not known yet. Returns false
+    /// if none is free, or utterances come too fast: then it is not recognised.
+    pub fn admit_utterance(&self, admission: &Admission) -> bool {
+        self.acquire(admission, Self::take_utterance)
+    }
+
+    fn acquire(&self, admission: &Admission, rate: fn(&Self) -> Result<(), Duration>) -> bool {
         let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
         if permit.is_none() {
-            *permit = self.take_rate().ok().and_then(|()| admission.try_acquire());
+            *permit = rate(self).ok().and_then(|()| admission.try_acquire());
         }
         permit.is_some()
+    }
+
+    /// Counts the utterance of the turn in the rate of its address, once.
+    fn take_utterance(&self) -> Result<(), Duration> {
+        if self.rate_taken.load(Ordering::Relaxed) || self.utterance_taken.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.taken(&self.utterance_taken, TurnRate::take_utterance)
     }
 
     /// Counts the turn in the rate of its client, once: the permit may be returned in each pause of
@@ -255,9 +277,19 @@ impl Turn {
         if self.rate_taken.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let taken = self.rate.as_ref().map_or(Ok(()), TurnRate::take);
+        let was_heard = self.utterance_taken.load(Ordering::Relaxed);
+        let rate = if was_heard { TurnRate::take_words } else { TurnRate::take };
+        self.taken(&self.rate_taken, rate)
+    }
+
+    fn taken(
+        &self,
+        is_taken: &AtomicBool,
+        rate: fn(&TurnRate) -> Result<(), Duration>,
+    ) -> Result<(), Duration> {
+        let taken = self.rate.as_ref().map_or(Ok(()), rate);
         self.is_too_fast.store(taken.is_err(), Ordering::Relaxed);
-        self.rate_taken.store(taken.is_ok(), Ordering::Relaxed);
+        is_taken.store(taken.is_ok(), Ordering::Relaxed);
         taken
     }
 

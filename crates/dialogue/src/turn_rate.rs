@@ -53,15 +53,36 @@ impl TurnRate {
     /// # Errors
     /// Returns the time after which the next turn may start, if turns come too fast.
     pub fn take(&self) -> Result<(), Duration> {
+        self.count(self.device.as_deref(), self.address.as_deref())
+    }
+
+    /// Counts an utterance whose words are not known yet, in the rate of its address only: noise
+    /// must not use up the turns of a device.
+    ///
+    /// # Errors
+    /// See [`TurnRate::take`].
+    pub fn take_utterance(&self) -> Result<(), Duration> {
+        self.count(None, self.address.as_deref())
+    }
+
+    /// Counts the words of an utterance that was counted before.
+    ///
+    /// # Errors
+    /// See [`TurnRate::take`].
+    pub fn take_words(&self) -> Result<(), Duration> {
+        self.count(self.device.as_deref(), None)
+    }
+
+    fn count(&self, device: Option<&str>, at: Option<&str>) -> Result<(), Duration> {
         let TurnRates { minute, hour, address } = &self.rates;
         let limits = [
-            (minute, &self.device, "turns_per_minute"),
-            (hour, &self.device, "turns_per_hour"),
-            (address, &self.address, "turns_per_address"),
+            (minute, device, "turns_per_minute"),
+            (hour, device, "turns_per_hour"),
+            (address, at, "turns_per_address"),
         ];
         let of_client = limits
             .into_iter()
-            .filter_map(|(pace, client, key)| Some((pace.as_ref()?, client.as_deref()?, key)));
+            .filter_map(|(pace, client, key)| Some((pace.as_ref()?, client?, key)));
         // A turn that one limit refuses counts against none.
         for (pace, client, key) in of_client.clone() {
             let wait = pace.wait(client);
@@ -126,6 +147,39 @@ mod tests {
                 turn.release_permit();
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_utterance_counts_for_its_address_and_only_its_words_for_the_device() {
+        let settings = AdmissionSettings {
+            turns_per_minute: 2,
+            turns_per_address: 5,
+            ..AdmissionSettings::default()
+        };
+        let rate = TurnRates::new(&settings).of(Some("a"), Some("x"));
+        let admission = Admission::new(settings);
+        let connection = CancellationToken::new();
+        let turn = |id| Turn::new(TurnId(id), &connection).at_rate(Some(rate.clone()));
+        let noise = [turn(0), turn(1), turn(2)];
+        for turn in &noise {
+            // A permit that was returned in a pause is taken again.
+            for _ in 0..2 {
+                assert!(turn.admit_utterance(&admission) && !turn.is_too_fast());
+                turn.release_permit();
+            }
+        }
+        let words = [turn(3), turn(4)];
+        for turn in &words {
+            assert!(turn.admit_utterance(&admission));
+            assert_eq!([turn.take_rate(), turn.take_rate()], [Ok(()), Ok(())]);
+        }
+        // The address has used up its five utterances, and the device its two turns.
+        let refused = turn(5);
+        assert!(!refused.admit_utterance(&admission) && refused.is_too_fast());
+        tokio::time::advance(MINUTE / 5).await;
+        let noise = turn(6);
+        assert!(noise.admit_utterance(&admission), "the address may send another one");
+        assert!(noise.take_rate().is_err() && noise.is_too_fast());
     }
 
     #[tokio::test(start_paused = true)]

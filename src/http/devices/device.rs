@@ -142,15 +142,21 @@ async fn admit(
             return Ok(Admitted { caller, firmware, notice: None, household });
         }
         // A device whose code is not entered yet has no token.
-        Ok(()) | Err(TokenError::Missing) if rule == AdmissionRule::Code => {
+        Err(TokenError::Missing) if rule == AdmissionRule::Code => {
             access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?
         }
         Ok(()) => match access.store.seen(&caller.device_id, now).await {
             Ok(known) => known,
-            // The device got its token here: it may talk without the store, but without the rights of a bound device.
+            // Without a token, only the store knows if the code of the device was entered.
+            Err(error) if rule == AdmissionRule::Code && !access.auth.needs_token(request) => {
+                return Err(store_failed(&error));
+            }
+            // The device got its token here: it may talk without the store, but from outside without the rights of a
+            // bound device.
             Err(error) => {
-                tracing::warn!(%error, "cannot check if a device from outside is bound");
-                return Ok(Admitted { caller, firmware: None, notice: None, household: false });
+                tracing::warn!(%error, "cannot check if a device is bound");
+                let household = !access.auth.is_from_outside(request);
+                return Ok(Admitted { caller, firmware: None, notice: None, household });
             }
         },
         Err(TokenError::Missing) if rule == AdmissionRule::Open => {

@@ -111,25 +111,37 @@ async fn the_tokens_of_a_deleted_device_are_revoked() {
 #[tokio::test]
 async fn without_the_store_tokens_are_accepted_but_not_issued() {
     let vendors = Vendors::start().await;
-    let folder = tempfile::tempdir().unwrap();
-    let broken = tempfile::NamedTempFile::new().unwrap();
-    let kept = |config: &mut hearken::config::Config| {
-        guarded(config);
-        config.server.data_dir = folder.path().to_owned();
-    };
-    let server = TestServer::start(&vendors, kept).await;
-    let before = token(&server).await;
-    server.stop().await;
-    let server = TestServer::start(&vendors, |config| {
-        kept(config);
-        let url = format!("sqlite://{}/below/a/file.db", broken.path().display());
-        config.store.url = Secret::new(url);
-    })
-    .await;
-    assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, 101);
-    for client in [CLIENT, ANEW] {
-        let told = boot_as(&server, client).await;
-        assert_eq!(told["websocket"].get("token"), None, "a board retains its token: {told}");
+    for binds in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let broken = tempfile::NamedTempFile::new().unwrap();
+        let kept = |config: &mut hearken::config::Config| {
+            guarded(config);
+            config.ota.binding = binds;
+            config.server.data_dir = folder.path().to_owned();
+        };
+        let server = TestServer::start(&vendors, kept).await;
+        if binds {
+            let told = boot(&server).await;
+            bind(&server, told["activation"]["code"].as_str().unwrap()).await;
+        }
+        let before = token(&server).await;
+        server.stop().await;
+        let server = TestServer::start(&vendors, |config| {
+            kept(config);
+            let url = format!("sqlite://{}/below/a/file.db", broken.path().display());
+            config.store.url = Secret::new(url);
+        })
+        .await;
+        assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(&before))).await.0, 101);
+        if binds {
+            let (status, message) = upgrade(&server, &headers(DEVICE, CLIENT, None)).await;
+            assert_eq!(status, 503, "it is unknown if the device is bound: {message}");
+            continue;
+        }
+        for client in [CLIENT, ANEW] {
+            let told = boot_as(&server, client).await;
+            assert_eq!(told["websocket"].get("token"), None, "a board retains its token: {told}");
+        }
     }
 }
 

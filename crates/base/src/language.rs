@@ -4,6 +4,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Estimated characters spoken per second.
+const HAN_PER_SECOND: f64 = 4.5;
+const LATIN_PER_SECOND: f64 = 15.0;
+
 /// Language of fixed phrases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Language {
@@ -31,6 +35,11 @@ impl Language {
 pub fn is_han(c: char) -> bool {
     matches!(c, '〇' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
         && c.is_alphabetic()
+}
+
+/// Estimates the time to speak a text, in seconds: for a sentence whose duration is not known.
+pub fn speech_seconds(text: &str) -> f64 {
+    text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
 }
 
 /// Returns true if `c` is a Japanese or Korean letter that Chinese texts do not use. Chinese texts

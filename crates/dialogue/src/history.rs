@@ -38,6 +38,11 @@ pub struct DialogueSettings {
     /// more input tokens.
     #[schemars(range(min = 2, max = 1_000))]
     pub max_messages: usize,
+    /// Maximum length of a spoken answer, which ends at a sentence; 0 for no limit. Applies to the
+    /// instructions of the deployment; a role has its own limit. Requested stories, poems and
+    /// recipes may take 100 s.
+    #[schemars(range(max = 3_600), extend("x-unit" = "seconds"))]
+    pub answer_seconds: u32,
     /// Maximum length of a reply, in tokens; its key is in `[llm]`.
     #[serde(skip)]
     pub max_tokens: u32,
@@ -59,6 +64,7 @@ impl Default for DialogueSettings {
                 .into(),
             emotion_prompt: "Begin your answer with one emoji that shows how you feel.".into(),
             max_messages: 10,
+            answer_seconds: 30,
             max_tokens: 200,
             temperature: 0.6,
             language: Language::Chinese,
@@ -190,6 +196,7 @@ impl Dialogue {
         let style = self.style_for(person);
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
         let instant = style.instant();
+        let answer_seconds = Some(style.answer_seconds(settings.answer_seconds));
         let role = style.role.unwrap_or_default();
         if !settings.emotion_prompt.is_empty() {
             system.push(' ');
@@ -213,6 +220,7 @@ impl Dialogue {
         Prompt {
             messages,
             max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
+            answer_seconds,
             temperature: role.temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
             instant,
@@ -283,6 +291,7 @@ mod tests {
             system_prompt: system_prompt.into(),
             emotion_prompt: String::new(),
             max_messages,
+            answer_seconds: 30,
             max_tokens: 50,
             temperature: 0.5,
             language: Language::Chinese,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use hearken_audio::playout::PlayedBack;
-use hearken_base::language::is_han;
+use hearken_base::language::{is_han, speech_seconds};
 use hearken_ports::{ChatMessage, Role, ToolRequest};
 
 use super::message_repair;
@@ -14,9 +14,6 @@ use super::tools::held_call::is_own_result;
 use super::tools::outcome::CUT_SHORT;
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 
-/// Estimated characters spoken per second, for a sentence whose duration is not known yet.
-const HAN_PER_SECOND: f64 = 4.5;
-const LATIN_PER_SECOND: f64 = 15.0;
 /// Maximum length of older unanswered words, together with the newest, in bytes.
 const UNANSWERED_BYTES: usize = 16 << 10;
 /// Maximum number of rounds of calls for unanswered words.
@@ -271,7 +268,7 @@ fn played_part<'a>(sentence: &'a str, index: usize, heard: &PlayedBack) -> &'a s
 /// Returns the start of a sentence that was played for `heard`. Uses the duration of the sentence
 /// if it is known, else an average speaking rate. Never ends inside a word.
 pub(super) fn cut(text: &str, heard: Duration, length: Option<Duration>) -> &str {
-    let total = length.map_or_else(|| estimated_seconds(text), |d| d.as_secs_f64());
+    let total = length.map_or_else(|| speech_seconds(text), |d| d.as_secs_f64());
     let fraction = (heard.as_secs_f64() / total.max(0.001)).min(1.0);
     let count = text.chars().count();
     #[allow(
@@ -288,11 +285,6 @@ pub(super) fn cut(text: &str, heard: Duration, length: Option<Duration>) -> &str
         return word.map_or("", |i| text[..i].trim_end());
     }
     text[..end].trim_end()
-}
-
-/// Estimates the time to speak a text, in seconds.
-fn estimated_seconds(text: &str) -> f64 {
-    text.chars().map(|c| 1.0 / if is_han(c) { HAN_PER_SECOND } else { LATIN_PER_SECOND }).sum()
 }
 
 /// Appends a sentence, after a space if the script uses spaces.

@@ -76,14 +76,28 @@ impl ConversationStyle {
     /// instructions.
     pub fn instant(&self) -> InstantScope {
         let chosen = self.role.as_ref().and_then(|role| role.instant);
-        let instructed = |text: &str| !text.trim().is_empty();
-        let of_role = self.role.as_ref().is_some_and(|role| instructed(&role.system_prompt));
         match &self.character {
             Some(_) => InstantScope::Off,
             None if let Some(scope) = chosen => scope,
-            None if of_role || instructed(&self.system_prompt) => InstantScope::Commands,
+            None if self.has_instructions() => InstantScope::Commands,
             None => InstantScope::Whole,
         }
+    }
+
+    /// Returns the maximum length of an answer in seconds of speech, 0 for no limit: that of the
+    /// role, or `deployment` for the deployment's instructions. Instructions of its own, or a
+    /// character, may ask for long answers.
+    pub fn answer_seconds(&self, deployment: u32) -> u32 {
+        let of_role = self.role.as_ref().and_then(|role| role.answer_seconds);
+        let is_instructed = self.character.is_some() || self.has_instructions();
+        of_role.unwrap_or(if is_instructed { 0 } else { deployment })
+    }
+
+    /// Reports whether the instructions are not those of the deployment.
+    fn has_instructions(&self) -> bool {
+        let instructed = |text: &str| !text.trim().is_empty();
+        instructed(&self.system_prompt)
+            || self.role.as_ref().is_some_and(|role| instructed(&role.system_prompt))
     }
 
     /// Returns the instructions for the model, from the deployment's instructions and the time of
@@ -97,6 +111,11 @@ impl ConversationStyle {
             text += &format!(
                 "\n\n现在请扮演“{name}”，始终以这个角色的身份和口吻说话，直到用户要求退出角色扮演。{persona}"
             );
+        }
+        if let Some(seconds) = self.role.as_ref().and_then(|role| role.answer_seconds)
+            && seconds > 0
+        {
+            text += &format!("\n\nAn answer is spoken aloud and takes at most {seconds} seconds.");
         }
         let of_role = self.role.as_ref().and_then(|role| role.language);
         if let Some(language) = self.language.or(of_role) {
@@ -127,6 +146,29 @@ mod tests {
             style.character = Some(Character { name: "孙悟空".into(), persona: String::new() });
             assert_eq!(style.instant(), InstantScope::Off, "a character is the model's");
         }
+    }
+
+    #[test]
+    fn an_answer_is_as_long_as_the_role_or_else_the_instructions_allow() {
+        let style = |prompt: &str, seconds| {
+            let mut role = AssignedRole::default();
+            role.settings.system_prompt = prompt.into();
+            role.settings.answer_seconds = seconds;
+            ConversationStyle { role: Some(Arc::new(role)), ..ConversationStyle::default() }
+        };
+        for (prompt, seconds, limit) in [
+            ("", None, 30),
+            ("", Some(0), 0),
+            ("", Some(9), 9),
+            ("Tell stories.", None, 0),
+            ("Tell stories.", Some(120), 120),
+        ] {
+            let style = style(prompt, seconds);
+            assert_eq!(style.answer_seconds(30), limit, "{prompt} {seconds:?}");
+            let told = style.instructions("be kind", "noon");
+            assert_eq!(told.contains("seconds"), seconds.is_some_and(|s| s > 0), "{told}");
+        }
+        assert_eq!(ConversationStyle::default().answer_seconds(30), 30);
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub struct Prompt {
     pub tool_choice: ToolChoice,
     /// Maximum length of the answer, in tokens.
     pub max_tokens: u32,
+    /// Maximum length of the answer, in seconds of speech; 0 for no limit, and `None` for the limit
+    /// of the model, if it has one.
+    pub answer_seconds: Option<u32>,
     /// Sampling temperature, 0.0 to 1.0.
     pub temperature: f64,
     /// Name of the model; empty for the configured one.

@@ -13,6 +13,8 @@ use crate::usage::DailyLimits;
 pub const MAX_NAME_CHARS: usize = 200;
 /// Maximum configurable length of an answer, in tokens.
 pub const MAX_TOKENS: u32 = 100_000;
+/// Maximum configurable length of an answer, in seconds of speech.
+pub const MAX_ANSWER_SECONDS: u32 = 3_600;
 /// Maximum daily cost limit, in units of the currency.
 const MAX_DAILY_COST: f64 = 1e9;
 /// Maximum number of sources that a role switches off.
@@ -148,6 +150,8 @@ pub struct RoleSettings {
     pub temperature: Option<f64>,
     /// Maximum length of an answer, in tokens.
     pub max_tokens: Option<u32>,
+    /// Maximum length of an answer, in seconds of speech; 0 for no limit.
+    pub answer_seconds: Option<u32>,
     /// Name of the synthesiser's voice.
     pub voice: String,
     /// Language of all answers; `None` follows the person.
@@ -177,6 +181,7 @@ impl Default for RoleSettings {
             model: String::new(),
             temperature: None,
             max_tokens: None,
+            answer_seconds: None,
             voice: String::new(),
             language: None,
             tools_off: Vec::new(),
@@ -207,6 +212,7 @@ impl RoleSettings {
             model: text(&self.model, &other.model),
             temperature: self.temperature.or(other.temperature),
             max_tokens: self.max_tokens.or(other.max_tokens),
+            answer_seconds: self.answer_seconds.or(other.answer_seconds),
             voice: text(&self.voice, &other.voice),
             language: self.language.or(other.language),
             tools_off,
@@ -248,6 +254,11 @@ impl RoleSettings {
         if self.max_tokens.is_some_and(|most| !(1..=MAX_TOKENS).contains(&most)) {
             return Err(format!("`max_tokens` is a whole number from 1 to {MAX_TOKENS}"));
         }
+        if self.answer_seconds.is_some_and(|most| most > MAX_ANSWER_SECONDS) {
+            return Err(format!(
+                "`answer_seconds` is a whole number from 0 to {MAX_ANSWER_SECONDS}"
+            ));
+        }
         if self.daily_cost.is_some_and(|most| !(0.0..=MAX_DAILY_COST).contains(&most)) {
             return Err(format!("`daily_cost` is a number from 0 to {MAX_DAILY_COST}"));
         }
@@ -281,7 +292,7 @@ mod tests {
         };
         assert_eq!(with(|_| ()), Ok(()));
         assert_eq!(with(|role| role.system_prompt = "说".repeat(8_000)), Ok(()));
-        let wrong: [(&str, Change); 9] = [
+        let wrong: [(&str, Change); 10] = [
             ("system_prompt", |role| role.system_prompt = "x".repeat(8_001)),
             ("model", |role| role.model = "x".repeat(201)),
             ("voice", |role| role.voice = "a\nb".into()),
@@ -290,6 +301,7 @@ mod tests {
             ("temperature", |role| role.temperature = Some(1.01)),
             ("temperature", |role| role.temperature = Some(f64::NAN)),
             ("max_tokens", |role| role.max_tokens = Some(0)),
+            ("answer_seconds", |role| role.answer_seconds = Some(3_601)),
             ("daily_cost", |role| role.daily_cost = Some(-0.1)),
         ];
         for (field, change) in wrong {

@@ -502,6 +502,7 @@ impl RequestExecutor {
         Prompt {
             messages,
             max_tokens: max_tokens.unwrap_or(settings.max_tokens),
+            answer_seconds: role.answer_seconds,
             temperature: temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
             instant,

@@ -20,6 +20,9 @@ pub(crate) struct RoleFields {
     /// Maximum length of an answer, in tokens; null for the configured one.
     #[schema(required)]
     max_tokens: Option<u32>,
+    /// Maximum length of an answer, in seconds of speech; 0 for no limit, null for the configured one.
+    #[schema(required)]
+    answer_seconds: Option<u32>,
     /// Name of the synthesiser's voice.
     voice: String,
     /// Language of all answers, as a code; null to follow the user's language.
@@ -61,6 +64,8 @@ struct RoleWishes {
     temperature: Option<f64>,
     /// Maximum length of an answer, in tokens, 1 to 100,000.
     max_tokens: Option<u32>,
+    /// Maximum length of an answer, in seconds of speech, 0 to 3,600; 0 for no limit.
+    answer_seconds: Option<u32>,
     /// Name of the synthesiser's voice, at most 200 characters.
     voice: Option<String>,
     /// Language of all answers, one of `languages` in the list of roles; null to follow the user's language.

@@ -29,6 +29,7 @@ pub(super) fn role(role_id: &str, name: &str) -> Role {
         model: "m".into(),
         temperature: Some(0.3),
         max_tokens: Some(7),
+        answer_seconds: Some(60),
         voice: "v".into(),
         tools_off: vec!["a".into(), "b".into()],
         interruption: Some(InterruptionManner::Cut),

@@ -902,6 +902,8 @@ export interface components {
     };
     /** Settings of a role. */
     RoleFields: {
+      /** Maximum length of an answer, in seconds of speech; 0 for no limit, null for the configured one. */
+      answer_seconds: number | null;
       /** Cost per day for all of them together, in the configured currency; null for no limit. */
       daily_cost: number | null;
       /** Seconds of speech per day, heard and spoken, for all of them together; null for no limit. */
@@ -946,6 +948,8 @@ export interface components {
     };
     /** Settings of a role in a request; `null` restores the configured value. */
     RoleWishes: {
+      /** Maximum length of an answer, in seconds of speech, 0 to 3,600; 0 for no limit. */
+      answer_seconds?: number | null;
       /** Cost per day for all of them together, in the configured currency; 0 to 1,000,000,000. */
       daily_cost?: number | null;
       /** Seconds of speech per day, heard and spoken, for all of them together; 0 allows none. */

@@ -4,7 +4,8 @@ import type { RoleFields, RoleTrial } from '../lib/types';
 
 export type RoleField = keyof RoleFields;
 export const FIELDS: readonly RoleField[] = [
-  'name', 'system_prompt', 'model', 'temperature', 'max_tokens', 'voice', 'language', 'tools_off', 'interruption', 'instant', 'memory', 'history',
+  'name', 'system_prompt', 'model', 'temperature', 'max_tokens', 'answer_seconds', 'voice', 'language', 'tools_off', 'interruption', 'instant', 'memory',
+  'history',
   'daily_tokens', 'daily_seconds', 'daily_cost',
 ];
 /** Maximum length of the instructions, in characters. */
@@ -12,11 +13,11 @@ export const MOST_PROMPT = 8_000;
 
 /** Returns a copy of the fields of a role. */
 export function fieldsOf(role: RoleFields): RoleFields {
-  const { name, system_prompt, model, temperature, max_tokens, voice, language, tools_off, interruption, instant, memory, history } = role;
-  const { daily_tokens, daily_seconds, daily_cost } = role;
+  const { name, system_prompt, model, temperature, max_tokens, answer_seconds, voice, language, tools_off, interruption, instant } = role;
+  const { memory, history, daily_tokens, daily_seconds, daily_cost } = role;
   return {
-    name, system_prompt, model, temperature, max_tokens, voice, language, tools_off: [...tools_off], interruption, instant, memory, history,
-    daily_tokens, daily_seconds, daily_cost,
+    name, system_prompt, model, temperature, max_tokens, answer_seconds, voice, language, tools_off: [...tools_off], interruption, instant,
+    memory, history, daily_tokens, daily_seconds, daily_cost,
   };
 }
 
@@ -26,6 +27,7 @@ export function tidied(fields: RoleFields): RoleFields {
     ...fieldsOf(fields),
     name: fields.name.trim(), model: fields.model.trim(), voice: fields.voice.trim(),
     temperature: fields.temperature ?? null, max_tokens: fields.max_tokens ?? null,
+    answer_seconds: fields.answer_seconds ?? null,
     daily_tokens: fields.daily_tokens ?? null, daily_seconds: fields.daily_seconds ?? null, daily_cost: fields.daily_cost ?? null,
   };
 }

@@ -7,7 +7,7 @@ import { changedFields, changesOf, fieldNamed, length, tidied, trialOf, withType
 import { keyFor, kindsWith, roleFor } from './for-all';
 
 const role: RoleFields = {
-  name: 'Grandma', system_prompt: 'Be kind.', model: '', temperature: null, max_tokens: null, voice: '', language: null,
+  name: 'Grandma', system_prompt: 'Be kind.', model: '', temperature: null, max_tokens: null, answer_seconds: null, voice: '', language: null,
   tools_off: ['builtin', 'home'], interruption: null, instant: null, memory: true, history: null,
   daily_tokens: null, daily_seconds: null, daily_cost: null,
 };

@@ -59,6 +59,10 @@ pub enum Topic {
     Infant,
     /// A seizure of a child or an adult.
     Seizure,
+    /// Somebody has fallen and cannot get up, or is badly hurt.
+    Injury,
+    /// A child or an animal is locked in a car.
+    HotCar,
     /// A child is beaten, touched or neglected.
     ChildAbuse,
     /// Somebody is threatened, beaten, followed, or a stranger breaks in.
@@ -79,7 +83,7 @@ pub enum Topic {
 
 impl Topic {
     /// All topics, in their order.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::SelfHarm,
         Self::SelfHarmOther,
         Self::ElectricShock,
@@ -98,6 +102,8 @@ impl Topic {
         Self::Burn,
         Self::Infant,
         Self::Seizure,
+        Self::Injury,
+        Self::HotCar,
         Self::ChildAbuse,
         Self::Violence,
         Self::SexualMinors,

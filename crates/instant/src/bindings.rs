@@ -14,14 +14,13 @@ use serde_json::{Map, Value, json};
 use crate::abilities::ABILITIES;
 use crate::exact::Fraction;
 use crate::names::NAMES;
-use crate::plan::Change;
-use crate::slots::Room;
+use crate::plan::{About, Change, Referent};
+use crate::slots::{Room, written};
 use crate::times::Length;
-use schema::Tool;
 
 pub(crate) use asking::{DayInput, PlayTool, WeatherTool};
 pub use schema::OfferedTool;
-pub(crate) use schema::{mentions, name_words, words_of_long};
+pub(crate) use schema::{Accepts, Parameter, Tool, mentions, name_words, words_of_long};
 
 /// What can be done with music.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +123,8 @@ struct Reading {
 #[derive(Debug, Clone, Default)]
 pub struct Bindings {
     effects: Vec<Effect>,
+    /// Tools that do not read.
+    acting: Vec<Tool>,
     readings: Vec<Reading>,
     weather: Vec<WeatherTool>,
     plays: Vec<PlayTool>,
@@ -216,7 +217,13 @@ impl Bindings {
             has_alarms: mention(&["alarm", "alarms", "闹钟"]),
             abilities,
             effects,
+            acting: tools.into_iter().filter(|tool| !effects::is_read(tool)).collect(),
         }
+    }
+
+    /// Returns the tools that do not read.
+    pub(crate) fn acting(&self) -> &[Tool] {
+        &self.acting
     }
 
     /// Returns the names of rooms that tools list.
@@ -251,6 +258,52 @@ impl Bindings {
     /// Reports whether a tool may provide an ability.
     pub(crate) fn may_provide(&self, ability: &str) -> bool {
         self.abilities.contains(ability)
+    }
+
+    /// Returns what a call has changed, as if a rule had made it; `None` if it is no such call.
+    pub(crate) fn referent_of(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Referent> {
+        let is_effect = |effect: &&Effect| {
+            effect.tool == tool
+                && effect.fixed.iter().all(|(key, value)| arguments.get(key) == Some(value))
+        };
+        let mut found = self.effects.iter().filter(is_effect);
+        let effect = found.next()?;
+        if found.next().is_some() {
+            return None;
+        }
+        let number =
+            |parameter: &String| Fraction::from_digits(&arguments.get(parameter)?.to_string());
+        let value = match &effect.input {
+            Input::None => None,
+            Input::Number { parameter, .. } => Some(number(parameter)?),
+            _ => return None,
+        };
+        let room = match &effect.place {
+            Place::Room { parameter, .. } => arguments.get(parameter).and_then(Value::as_str),
+            Place::Entity { area, .. } => arguments.get(area).and_then(Value::as_str),
+            Place::None | Place::Fixed(_) => None,
+        };
+        let rooms = room.map(|said| {
+            let words = name_words(said);
+            Room { said: written(&words), group: NAMES.room(&words), words }
+        });
+        let about = match &effect.topic {
+            Topic::Volume => About::Volume,
+            Topic::Screen => About::Screen,
+            Topic::Dim => About::Dim,
+            Topic::Cover => About::Cover,
+            Topic::Climate => About::Climate,
+            Topic::Switch { kind: Some(kind), is_on } => {
+                About::Switch { kind: *kind, is_on: *is_on }
+            }
+            Topic::Media(_) => About::Music,
+            _ => return None,
+        };
+        Some(Referent::new(about, rooms.into_iter().collect(), value))
     }
 
     /// Returns the effects for which `wanted` holds.
@@ -293,14 +346,22 @@ impl Bindings {
 
     /// Returns the tool that lists the entities of Home Assistant with their states.
     pub(crate) fn entities(&self) -> Option<&str> {
-        let is_context =
-            |reading: &&Reading| schema::mentions(&reading.name_words, &["context", "entities"]);
+        // Its name is often changed; only homes with entities have one.
+        let has_entities =
+            self.effects.iter().any(|effect| matches!(effect.place, Place::Entity { .. }));
+        let is_context = |reading: &&Reading| {
+            schema::mentions(&reading.name_words, &["context", "entities"])
+                || has_entities
+                    && schema::mentions(&reading.words, &["areas", "entities", "实体", "区域"])
+        };
         let mut found = self.readings.iter().filter(is_context);
         let first = found.next()?;
         found.next().is_none().then_some(first.tool.as_str())
     }
 }
 
+/// Number from which steps of a percent scale are percents.
+const MANY: i64 = 5;
 /// Longest scale whose numbers are steps that people say.
 const MOST_STEPS: i64 = 20;
 
@@ -424,6 +485,10 @@ impl Bound {
     /// Returns what a change adds on the scale of the tool.
     pub(crate) fn step(&self, change: &Change) -> Option<Fraction> {
         let end = self.scale();
+        // `ten more` are ten percent, `two notches` are steps.
+        if change.is_steps && end.is_none() && change.by.absolute() >= Fraction::whole(MANY) {
+            return Some(change.by);
+        }
         if change.is_steps {
             let is_short = end.is_some_and(|end| end <= Fraction::whole(MOST_STEPS));
             let size = Fraction::whole(if is_short { 1 } else { 10 });

@@ -13,6 +13,8 @@ mod exact;
 mod facts;
 mod forecast;
 mod jokes;
+mod lenient;
+mod mentions;
 mod names;
 mod normalise;
 mod numbers;
@@ -20,6 +22,7 @@ mod phrasebook;
 mod phrases;
 mod plan;
 mod rules;
+mod schema_calls;
 mod slots;
 mod state;
 mod template;
@@ -71,6 +74,8 @@ pub struct Context<'a> {
     pub in_character: bool,
     /// Configured name of the assistant.
     pub name: &'a str,
+    /// True if commands among other words are understood, too: better than a small model does.
+    pub is_lenient: bool,
     /// Last answer that was spoken.
     pub last_answer: Option<&'a str>,
     /// Language of an utterance without letters.
@@ -87,6 +92,7 @@ impl<'a> Context<'a> {
             scope: Scope::Whole,
             after_question: false,
             in_character: false,
+            is_lenient: false,
             name: "",
             last_answer: None,
             language: Language::default(),
@@ -110,7 +116,7 @@ const MOST_WORDS: usize = 40;
 const FEWEST_WORDS: usize = 3;
 
 /// Words between two parts of an utterance, the longest first.
-const ZH_LINKS: [&str; 14] = [
+const ZH_LINKS: [&str; 16] = [
     "然后再",
     "然后把",
     "然后",
@@ -118,6 +124,8 @@ const ZH_LINKS: [&str; 14] = [
     "并且",
     "同时",
     "顺便",
+    "顺手",
+    "顺带",
     "还有",
     "另外",
     "之后",
@@ -242,18 +250,77 @@ impl Answers {
             context.last.filter(|last| last.age <= REMEMBERED && context.scope == Scope::Whole);
         let setting = Setting { language, context, last };
         let name = if context.name.trim().is_empty() { DEFAULT_NAME } else { context.name };
-        for words in self.normaliser.readings(text, language, name) {
-            if let Some(parts) = self.parts(&words, &setting, MOST_PARTS).map(without_courtesy) {
-                let rules: Vec<&str> = parts.iter().map(|part| part.rule.as_str()).collect();
-                let rule = rules.join("+");
-                return Some(Plan::new(
-                    rule,
-                    language,
-                    parts.into_iter().flat_map(|part| part.acts).collect(),
-                ));
+        let readings = self.normaliser.readings(text, language, name);
+        let whole = |words: &Words| self.parts(words, &setting, MOST_PARTS).map(without_courtesy);
+        let lenient = || {
+            let is_lenient = context.is_lenient && context.scope == Scope::Whole;
+            let parts = |words: &Words| self.lenient(words, &setting, MOST_PARTS);
+            readings.iter().filter(|_| is_lenient).find_map(parts)
+        };
+        let parts = readings.iter().find_map(whole).or_else(lenient)?;
+        let rules: Vec<&str> = parts.iter().map(|part| part.rule.as_str()).collect();
+        let rule = rules.join("+");
+        Some(Plan::new(rule, language, parts.into_iter().flat_map(|part| part.acts).collect()))
+    }
+
+    /// Understands commands among other words.
+    fn lenient(&self, words: &Words, setting: &Setting<'_>, most: usize) -> Option<Vec<Part>> {
+        if words.words.len() > MOST_WORDS {
+            return None;
+        }
+        if most > 1 {
+            for at in 1..words.words.len() {
+                for (start, end) in self.links(words, at, setting.language) {
+                    let Some(first) = self.lenient_part(&words.part(0, start), setting) else {
+                        continue;
+                    };
+                    let said = first.acts.iter().rev().find_map(referent_of);
+                    let next = Setting { last: said.or(setting.last), ..*setting };
+                    let rest = words.part(end, words.words.len());
+                    if let Some(mut all) = self.lenient(&rest, &next, most - 1) {
+                        all.insert(0, first);
+                        return Some(all);
+                    }
+                }
             }
         }
-        None
+        self.lenient_part(words, setting).map(|part| vec![part])
+    }
+
+    /// Understands words as one command, whole or among other words.
+    fn lenient_part(&self, words: &Words, setting: &Setting<'_>) -> Option<Part> {
+        if let Some(part) = self.part(words, setting).filter(is_deed) {
+            return Some(part);
+        }
+        let number = setting.last.and_then(Referent::number);
+        let reader = Reader::new(
+            &words.words,
+            setting.language,
+            &names::NAMES,
+            setting.context.bindings,
+            number,
+        );
+        let command = lenient::Command::of(&words.words, setting, &reader)?;
+        let of_rule = |(rule, slots): lenient::Frame| {
+            let acts = with_said(rules::acts(rule, &slots, setting)?, &words.words);
+            let part = Part { rule: rule.to_owned(), acts };
+            is_deed(&part).then_some(part)
+        };
+        let of_schema = || {
+            let acts = schema_calls::call(&command)?;
+            Some(Part { rule: "tool".to_owned(), acts })
+        };
+        let of_name = || {
+            let acts = rules::devices::switch_named(command.named_switch()?, setting)?;
+            let acts = with_said(acts, &words.words);
+            Some(Part { rule: "switch".to_owned(), acts })
+        };
+        command
+            .frame()
+            .and_then(of_rule)
+            .or_else(of_schema)
+            .or_else(of_name)
+            .or_else(|| command.reference().and_then(of_rule))
     }
 
     /// Understands words as one part, or as several.
@@ -381,11 +448,21 @@ impl Answers {
             number,
         );
         self.catalog.find(&words.words, setting.language, &reader, |rule, slots| {
-            let acts = rules::acts(rule, slots, setting)?;
+            let acts = with_said(rules::acts(rule, slots, setting)?, &words.words);
             is_allowed(rule, &acts, setting.context.scope)
                 .then(|| Part { rule: rule.to_owned(), acts })
         })
     }
+}
+
+/// Adds the words of the utterance, in which the names of entities are looked for.
+fn with_said(mut acts: Vec<Act>, words: &[String]) -> Vec<Act> {
+    for act in &mut acts {
+        if let Act::Entity { target, .. } = act {
+            target.said = words.to_vec();
+        }
+    }
+    acts
 }
 
 /// Removes what is not answered beside other parts: a greeting, and the same sentence once more.

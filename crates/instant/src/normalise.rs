@@ -278,7 +278,15 @@ const ZH_ERRORS: [(&str, &str); 42] = [
     ("平幕", "屏幕"),
     ("净音", "静音"),
 ];
-const EN_ERRORS: [(&str, &str); 19] = [
+const EN_ERRORS: [(&str, &str); 27] = [
+    ("four me", "for me"),
+    ("let us here", "let us hear"),
+    ("to here some", "to hear some"),
+    ("their lights", "the lights"),
+    ("write now", "right now"),
+    ("lights of in", "lights off in"),
+    ("light of in", "light off in"),
+    ("lamp of in", "lamp off in"),
     ("turn of", "turn off"),
     ("switch of", "switch off"),
     ("turn off of", "turn off"),

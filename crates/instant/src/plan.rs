@@ -7,7 +7,7 @@ use hearken_base::language::Language;
 use serde_json::{Map, Value};
 
 use crate::asked::{self, Question};
-use crate::bindings::Bound;
+use crate::bindings::{Bindings, Bound};
 use crate::exact::Fraction;
 use crate::forecast::{self, Asked};
 use crate::phrases::{Subject, say};
@@ -62,6 +62,15 @@ pub struct Referent {
 impl Referent {
     pub(crate) fn new(about: About, rooms: Vec<Room>, value: Option<Fraction>) -> Self {
         Self { about, rooms, value, age: Duration::ZERO }
+    }
+
+    /// Returns what a call of the model changed; `None` if no rule could have made the call.
+    pub fn of_call(
+        bindings: &Bindings,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> Option<Self> {
+        bindings.referent_of(tool, arguments)
     }
 
     /// Returns the number with which a calculation may go on.

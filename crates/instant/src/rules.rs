@@ -4,7 +4,7 @@
 mod calculation;
 mod chat;
 mod decline;
-mod devices;
+pub(crate) mod devices;
 mod fact;
 mod general;
 mod language;

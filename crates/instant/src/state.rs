@@ -20,9 +20,11 @@ const TARGET_NAMES: [&str; 5] =
 /// Entity that an utterance means.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Target {
-    /// Kind of device.
-    pub(crate) kind: usize,
+    /// Kind of device; `None` if only its name is said.
+    pub(crate) kind: Option<usize>,
     pub(crate) room: Option<Room>,
+    /// Words of the utterance, in which the name of the entity may be.
+    pub(crate) said: Vec<String>,
 }
 
 /// Entity of a list of Home Assistant.
@@ -83,7 +85,9 @@ pub(crate) fn is_room(text: &str, room: &Room) -> bool {
 
 /// Returns the entities that are meant.
 pub(crate) fn meant<'a>(all: &'a [Entity], target: &Target) -> Vec<&'a Entity> {
-    let Some(device) = NAMES.devices.get(target.kind) else { return Vec::new() };
+    let Some(device) = target.kind.and_then(|kind| NAMES.devices.get(kind)) else {
+        return named(all.iter().collect(), &target.said);
+    };
     let is_general =
         matches!(device.key.as_str(), "light" | "curtain" | "fan" | "vacuum" | "humidifier");
     let fits = |entity: &&Entity| {
@@ -94,7 +98,29 @@ pub(crate) fn meant<'a>(all: &'a [Entity], target: &Target) -> Vec<&'a Entity> {
             .is_none_or(|room| is_room(&entity.areas, room) || is_room(&entity.names, room));
         entity.domain == device.domain && (is_general || is_named) && in_room
     };
-    all.iter().filter(fits).collect()
+    let found: Vec<&Entity> = all.iter().filter(fits).collect();
+    let by_name = |all: Vec<&'a Entity>| named(all, &target.said);
+    match found.len() {
+        0 => by_name(all.iter().collect()),
+        1 => found,
+        _ => {
+            let narrower = by_name(found.clone());
+            if narrower.is_empty() { found } else { narrower }
+        }
+    }
+}
+
+/// Returns the entities with the longest names that are said.
+fn named<'a>(all: Vec<&'a Entity>, said: &[String]) -> Vec<&'a Entity> {
+    let length = |entity: &Entity| {
+        let names = entity.names.split(',').map(words_of_name);
+        let is_said = |name: &Vec<String>| {
+            !name.is_empty() && said.windows(name.len()).any(|part| part == name)
+        };
+        names.filter(is_said).map(|name| name.len()).max().unwrap_or(0)
+    };
+    let most = all.iter().map(|entity| length(entity)).max().unwrap_or(0);
+    all.into_iter().filter(|entity| most > 0 && length(entity) == most).collect()
 }
 
 /// Number of a state, with the words of its keys and neighbours.
@@ -273,7 +299,8 @@ pub(crate) fn resolve(act: Act, text: &str, language: Language) -> Option<Act> {
                 None => bound.arguments(),
             };
             arguments.remove(area);
-            arguments.insert(name.clone(), Value::String(entity.names.clone()));
+            let first = entity.names.split(',').next().unwrap_or_default().trim();
+            arguments.insert(name.clone(), Value::String(first.to_owned()));
             let call = Call { tool: bound.effect.tool.clone(), arguments };
             Some(Act::Do { call, subject, referent: Some(referent) })
         }
@@ -334,7 +361,7 @@ mod tests {
         let words = words_of_name("garage");
         let room = Room { said: "garage".to_owned(), group: NAMES.room(&words), words };
         assert_eq!(present(&About::Dim, Some(&room), text), Some(Fraction::whole(70)));
-        let target = Target { kind: NAMES.device("light").unwrap(), room: Some(room) };
+        let target = Target { kind: NAMES.device("light"), room: Some(room), said: Vec::new() };
         assert_eq!(meant(&all, &target).len(), 1);
         let referent = Referent::new(About::Volume, Vec::new(), None);
         assert_eq!(referent.age, std::time::Duration::ZERO);

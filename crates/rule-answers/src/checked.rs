@@ -1,10 +1,10 @@
-//! The stream of a small model's answer, whose sentences are checked before they go on. Not for the
-//! checks.
+//! The stream of a small model's answer, whose sentences are checked before they go on. If none
+//! remains, the model is asked once more. Not for the checks.
 
 use std::collections::VecDeque;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use hearken_ports::{LlmDelta, ProviderError};
+use hearken_ports::{LlmDelta, ProviderError, Usage};
 
 use crate::checks::{Checks, Decision};
 
@@ -13,9 +13,15 @@ const MAX_SENTENCE_BYTES: usize = 600;
 
 type Delta = Result<LlmDelta, ProviderError>;
 
+/// The second try of an answer.
+pub(crate) type Retry = Box<dyn FnOnce() -> BoxStream<'static, Delta> + Send>;
+
 struct Checked {
     /// The model's stream; `None` once the answer has ended.
     model: Option<BoxStream<'static, Delta>>,
+    retry: Option<Retry>,
+    /// Usage of the first try.
+    spent: Option<Usage>,
     checks: Checks,
     /// Begun sentence.
     text: String,
@@ -24,13 +30,16 @@ struct Checked {
     has_called: bool,
 }
 
-/// Checks the sentences of an answer.
+/// Checks the sentences of an answer. `retry` begins another one if none of them can be spoken.
 pub(crate) fn checked(
     model: BoxStream<'static, Delta>,
+    retry: Retry,
     checks: Checks,
 ) -> BoxStream<'static, Delta> {
     let state = Checked {
         model: Some(model),
+        retry: Some(retry),
+        spent: None,
         checks,
         text: String::new(),
         ready: VecDeque::new(),
@@ -62,21 +71,35 @@ impl Checked {
                     self.pass(&sentence);
                 }
             }
-            Ok(LlmDelta::Finished { .. }) => {
+            Ok(LlmDelta::Finished { truncated, usage }) => {
                 self.pass_rest();
-                if !self.has_spoken && !self.has_called {
+                if self.model.is_none() {
+                    return; // The last sentence was replaced, which has ended the answer.
+                }
+                let is_empty = !self.has_spoken && !self.has_called;
+                if is_empty && let Some(retry) = self.retry.take() {
+                    self.spent = usage;
+                    self.model = Some(retry());
+                    return;
+                }
+                if is_empty {
                     self.speak(self.checks.without_sentence());
                 }
-                self.ready.push_back(delta);
+                let usage = sum(self.spent, usage);
+                self.ready.push_back(Ok(LlmDelta::Finished { truncated, usage }));
             }
             Ok(LlmDelta::Calling | LlmDelta::Call(_)) => {
                 self.pass_rest();
-                self.has_called = true;
-                self.ready.push_back(delta);
+                if self.model.is_some() {
+                    self.has_called = true;
+                    self.ready.push_back(delta);
+                }
             }
             Ok(LlmDelta::Rule(_)) | Err(_) => {
                 self.pass_rest();
-                self.ready.push_back(delta);
+                if self.model.is_some() {
+                    self.ready.push_back(delta);
+                }
             }
         }
     }
@@ -115,13 +138,22 @@ impl Checked {
                 self.speak(text);
                 self.end();
             }
-            Decision::End => self.end(),
         }
     }
 }
 
+/// Returns the usage of both tries.
+fn sum(first: Option<Usage>, second: Option<Usage>) -> Option<Usage> {
+    let (Some(first), Some(second)) = (first, second) else { return first.or(second) };
+    Some(Usage {
+        prompt_tokens: first.prompt_tokens + second.prompt_tokens,
+        completion_tokens: first.completion_tokens + second.completion_tokens,
+        cost_nano: first.cost_nano + second.cost_nano,
+    })
+}
+
 /// Returns where the first complete sentence of a text ends, in bytes.
-fn end_of_sentence(text: &str) -> Option<usize> {
+pub(crate) fn end_of_sentence(text: &str) -> Option<usize> {
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let end = at + c.len_utf8();
@@ -142,17 +174,31 @@ fn end_of_sentence(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    async fn said(question: &str, pieces: &[&str]) -> String {
+    fn stream_of(pieces: &[&str]) -> BoxStream<'static, Delta> {
         let deltas = pieces.iter().map(|piece| Ok(LlmDelta::Text((*piece).into())));
-        let end = Ok(LlmDelta::Finished { truncated: false, usage: None });
-        let model = stream::iter(deltas.chain([end]).collect::<Vec<_>>()).boxed();
-        let all: Vec<Delta> = checked(model, Checks::new(question, "Mira", false)).collect().await;
-        assert!(matches!(all.last(), Some(Ok(LlmDelta::Finished { .. }))), "{all:?}");
+        let usage = Some(Usage { prompt_tokens: 5, completion_tokens: 2, cost_nano: 0 });
+        let end = Ok(LlmDelta::Finished { truncated: false, usage });
+        stream::iter(deltas.chain([end]).collect::<Vec<_>>()).boxed()
+    }
+
+    /// Returns the spoken text of an answer and of its second try, and the prompt tokens of both.
+    async fn tried(question: &str, first: &[&str], second: &[&str]) -> (String, u64) {
+        let again = stream_of(second);
+        let checks = Checks::new(question, "Mira", false);
+        let all: Vec<Delta> =
+            checked(stream_of(first), Box::new(move || again), checks).collect().await;
+        let ends = all.iter().filter(|d| matches!(d, Ok(LlmDelta::Finished { .. }))).count();
+        assert_eq!(ends, 1, "{all:?}");
+        let Some(Ok(LlmDelta::Finished { usage, .. })) = all.last() else { panic!("{all:?}") };
         let text = |delta: &Delta| match delta {
             Ok(LlmDelta::Text(text)) => text.clone(),
             _ => String::new(),
         };
-        all.iter().map(text).collect()
+        (all.iter().map(text).collect(), usage.map_or(0, |usage| usage.prompt_tokens))
+    }
+
+    async fn said(question: &str, pieces: &[&str]) -> String {
+        tried(question, pieces, pieces).await.0
     }
 
     #[tokio::test]
@@ -170,6 +216,24 @@ mod tests {
         let answer =
             said("who are you", &["Hello. I am Qwen, ", "made by Alibaba. I can ", "fly."]);
         assert_eq!(answer.await, "Hello.I'm Mira, a voice assistant.");
+    }
+
+    #[tokio::test]
+    async fn a_sentence_that_is_replaced_ends_the_answer_once() {
+        for pieces in [&["I am Qwen."][..], &["I am Qwen. ", "And more."]] {
+            assert_eq!(said("who are you", pieces).await, "I'm Mira, a voice assistant.");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_a_sentence_is_tried_once_more() {
+        let question = "why is the sky blue";
+        let blue = "The air scatters blue light.";
+        let (text, tokens) =
+            tried(question, &["因为空气散射蓝光，", "所以天是蓝的。"], &[blue]).await;
+        assert_eq!((text.as_str(), tokens), (blue, 10));
+        let (text, tokens) = tried(question, &[blue], &["never asked"]).await;
+        assert_eq!((text.as_str(), tokens), (blue, 5));
     }
 
     #[tokio::test]

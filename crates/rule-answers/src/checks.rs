@@ -5,18 +5,14 @@
 use hearken_base::language::{Language, is_han};
 use hearken_instant::DEFAULT_NAME;
 
-/// Longest answer, in seconds of speech.
-const MAX_SECONDS: f64 = 30.0;
-/// Longest story, in seconds of speech.
-const MAX_STORY_SECONDS: f64 = 100.0;
-/// Han characters that are spoken in a second.
-const HAN_PER_SECOND: f64 = 4.5;
-/// Latin words that are spoken in a second.
-const WORDS_PER_SECOND: f64 = 2.6;
+use crate::limited::is_long_text;
+
 /// Similarity from which a sentence is an echo.
 const ECHO: f64 = 0.8;
 /// Fewest characters of a question that can be echoed.
 const MIN_ECHO_CHARS: usize = 4;
+/// Longest sentence that claims a state, in characters.
+const MAX_STATE_CHARS: usize = 40;
 /// Fewest letters of a sentence whose language is compared with that of the question.
 const MIN_LANGUAGE_LETTERS: usize = 12;
 
@@ -117,8 +113,12 @@ const AUXILIARIES: [&str; 16] = [
     "i will now ",
 ];
 /// Claims in English that name no person.
-const CLAIMS_EN: [&str; 16] = [
+const CLAIMS_EN: [&str; 20] = [
+    "been set to",
     "has been set",
+    "been turned on",
+    "been turned off",
+    "been switched",
     "have been set",
     "has been turned",
     "have been turned",
@@ -163,11 +163,6 @@ const CLAIMS_ZH: [&str; 18] = [
     "到时候我",
 ];
 
-/// Words of a request for a long text.
-const LONG_TEXT: [&str; 14] = [
-    "story", "tale", "poem", "song", "lyrics", "essay", "joke", "recipe", "故事", "童话", "诗",
-    "歌词", "作文", "笑话",
-];
 /// Words of a request for another language.
 const TRANSLATION: [&str; 30] = [
     "translate",
@@ -211,8 +206,6 @@ pub(crate) enum Decision {
     Drop,
     /// This text is spoken in its place, and the answer ends.
     Replace(String),
-    /// The answer has ended before it.
-    End,
 }
 
 /// Checks of one answer.
@@ -226,11 +219,10 @@ pub(crate) struct Checks {
     may_claim: bool,
     has_succeeded: bool,
     any_language: bool,
-    seconds_left: f64,
     spoken: Vec<Vec<char>>,
 }
 
-fn contains_any(text: &str, parts: &[&str]) -> bool {
+pub(crate) fn contains_any(text: &str, parts: &[&str]) -> bool {
     parts.iter().any(|part| text.contains(part))
 }
 
@@ -267,31 +259,19 @@ fn similarity(a: &[char], b: &[char]) -> f64 {
     f64::from(2 * shared) / f64::from(u32::try_from(all).unwrap_or(u32::MAX))
 }
 
-/// Returns the duration of a spoken text, in seconds.
-fn seconds(text: &str) -> f64 {
-    let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
-    let han = count(text.chars().filter(|c| is_han(*c)).count());
-    let words = text
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '\'')
-        .filter(|word| !word.is_empty());
-    han / HAN_PER_SECOND + count(words.count()) / WORDS_PER_SECOND
-}
-
 impl Checks {
     /// Creates the checks of an answer to a question. `has_succeeded` says whether a call of the
     /// turn has succeeded.
     pub(crate) fn new(question: &str, name: &str, has_succeeded: bool) -> Self {
         let lower = format!(" {} ", question.to_lowercase());
-        let is_long = contains_any(&lower, &LONG_TEXT);
         let any_language = contains_any(&lower, &TRANSLATION);
         Self {
             bare_question: bare(question),
             language: Language::from_key(question).unwrap_or_default(),
             name: name.trim().into(),
-            may_claim: has_succeeded || is_long || any_language,
+            may_claim: has_succeeded || is_long_text(question) || any_language,
             has_succeeded,
             any_language,
-            seconds_left: if is_long { MAX_STORY_SECONDS } else { MAX_SECONDS },
             spoken: Vec::new(),
             question: lower,
         }
@@ -299,6 +279,16 @@ impl Checks {
 
     fn say(&self, zh: &str, en: &str) -> String {
         if self.language == Language::Chinese { zh.to_owned() } else { en.to_owned() }
+    }
+
+    /// Returns what the second try of an answer adds to the question.
+    pub(crate) fn reminder(&self) -> &'static str {
+        match self.language {
+            Language::Chinese => "\n（请用一句中文直接回答，不要重复问题。不知道就说不知道。）",
+            Language::English => {
+                "\n(Answer in one English sentence. Do not repeat the question. If you do not know, say so.)"
+            }
+        }
     }
 
     /// Returns what is spoken if no sentence remains.
@@ -328,11 +318,6 @@ impl Checks {
         if !self.may_claim && is_claim(&lower) {
             return Decision::Replace(self.say("抱歉，这个我做不到。", "Sorry, I can't do that."));
         }
-        let seconds = seconds(sentence);
-        if seconds > self.seconds_left && !self.spoken.is_empty() {
-            return Decision::End;
-        }
-        self.seconds_left -= seconds;
         self.spoken.push(said);
         Decision::Keep
     }
@@ -350,7 +335,9 @@ impl Checks {
         !self.any_language
             && match self.language {
                 Language::Chinese => han == 0 && latin >= MIN_LANGUAGE_LETTERS,
-                Language::English => han >= MIN_LANGUAGE_LETTERS / 2 && han > latin,
+                Language::English => {
+                    han > 0 && (latin == 0 || han >= MIN_LANGUAGE_LETTERS / 2 && han > latin)
+                }
             }
     }
 
@@ -382,7 +369,19 @@ fn is_claim(lower: &str) -> bool {
             !contains_any(&after, &["不会", "不能", "无法"]) && contains_any(&after, &DEEDS_ZH)
         })
     });
-    in_english || in_chinese || contains_any(lower, &CLAIMS_EN)
+    in_english || in_chinese || contains_any(lower, &CLAIMS_EN) || is_state_claim(lower)
+}
+
+/// Reports whether a short sentence ends with a new state: `The first one is off.`, 窗帘调到百分之百了。
+fn is_state_claim(lower: &str) -> bool {
+    let end = lower.trim_end().trim_end_matches(['.', '!', '。', '！', ' ']);
+    let is_short = end.chars().count() <= MAX_STATE_CHARS;
+    let chinese = ["打开了", "关掉了", "关上了", "关闭了", "关了", "停了", "设好了", "调好了"];
+    is_short
+        && (end.ends_with(" is off")
+            || end.ends_with(" is on")
+            || chinese.iter().any(|state| end.ends_with(state))
+            || end.ends_with('了') && end.contains("调到"))
 }
 
 #[cfg(test)]
@@ -450,6 +449,9 @@ mod tests {
             ("make it cosy", "I've dimmed the room for you."),
             ("把屋里弄暖和点", "好的，已为您调高温度。"),
             ("明早叫我", "好的，到时候我会叫醒您。"),
+            ("now the first one off", "The first one is off."),
+            ("还是全打开吧", "窗帘调到百分之一百了。"),
+            ("the guest room as well", "The guest room has also been turned on."),
         ] {
             let decision = judged(question, sentence);
             assert!(matches!(decision, Decision::Replace(_)), "{sentence}: {decision:?}");
@@ -468,15 +470,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_one_language_and_an_end() {
+    fn an_answer_has_one_language_and_no_sentence_twice() {
         assert_eq!(judged("为什么天是蓝的", "The sky is blue because of the air."), Decision::Drop);
         assert_eq!(judged("why is the sky blue", "因为空气散射了阳光里的蓝光。"), Decision::Drop);
         assert_eq!(judged("用英语说晚安吧", "Good night, sleep well."), Decision::Keep);
         let mut checks = Checks::new("why is the sky blue", "Mira", false);
-        let decisions = (0..12)
-            .map(|n| checks.judge(&format!("Sentence {n} has no less than eight words in it.")));
-        let kept = decisions.take_while(|decision| *decision == Decision::Keep).count();
-        assert_eq!(kept, 7);
-        assert_eq!(checks.judge("Sentence 1 has no less than eight words in it."), Decision::Drop);
+        for decision in [Decision::Keep, Decision::Drop] {
+            assert_eq!(checks.judge("The air scatters blue light."), decision);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The turns of a prompt: words, calls with their results, and the answer. Not for what they mean.
 
-use hearken_instant::{Call, Outcome};
+use hearken_instant::{Bindings, Call, Outcome, Referent};
 use hearken_ports::{ChatMessage, Role, ToolRequest};
 use serde_json::Value;
 
@@ -44,6 +44,17 @@ impl Round<'_> {
                     .is_ok_and(|arguments| arguments.as_object() == Some(&planned.arguments))
         };
         self.calls.len() == planned.len() && self.calls.iter().zip(planned).all(same)
+    }
+
+    /// Returns what the last successful call has changed, if a rule could have made it.
+    pub(crate) fn referent(&self, bindings: &Bindings) -> Option<Referent> {
+        let outcomes = self.outcomes();
+        let mut made =
+            self.calls.iter().zip(&outcomes).rev().filter(|(_, outcome)| outcome.is_ok());
+        made.find_map(|(call, _)| {
+            let arguments = serde_json::from_str::<Value>(&call.arguments).ok()?;
+            Referent::of_call(bindings, &call.name, arguments.as_object()?)
+        })
     }
 
     /// Returns the results of the calls.

@@ -6,6 +6,7 @@
 mod checked;
 mod checks;
 mod conversation;
+mod limited;
 mod offer;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +15,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_instant::{Answer, Answers, Bindings, Call, Context, Next, Plan, Referent, Scope};
 use hearken_ports::{
-    InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, ServiceHealth, ToolChoice,
-    ToolRequest, Usage,
+    InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, Role, ServiceHealth,
+    ToolChoice, ToolRequest, Usage,
 };
 use hearken_safety::Safety;
 use jiff::Zoned;
@@ -25,12 +26,15 @@ use serde_json::Value;
 use self::checked::checked;
 use self::checks::Checks;
 use self::conversation::{Round, Said, turns};
+use self::limited::limited;
 use self::offer::{fitting, is_of_conversation};
 
 /// Counter of turns that a rule answered, by rule.
 const ANSWERED: &str = "hearken_rule_answers_total";
 /// Maximum number of tool lists whose bindings are cached; devices of one kind share a list.
 const MAX_BINDINGS: usize = 64;
+/// Maximum length of a small model's answer without another limit, in seconds of speech.
+const SMALL_SECONDS: u32 = 30;
 /// Maximum number of turns that a reference ("turn it off") reaches back.
 const MAX_BACK: usize = 3;
 
@@ -154,23 +158,26 @@ impl RuledLlm {
 
     /// Asks the model.
     fn ask(&self, mut prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
-        if !self.rules.is_small {
-            return self.model.reply(prompt);
-        }
         let turns = turns(&prompt.messages);
         let Some(last) = turns.last() else { return self.model.reply(prompt) };
-        let fitting = last.rounds.is_empty().then(|| fitting(&prompt.tools, last.words));
+        let question = last.words.to_owned();
+        let is_checked = self.rules.is_small && prompt.instant == InstantScope::Whole;
+        let limit = prompt.answer_seconds.unwrap_or(if is_checked { SMALL_SECONDS } else { 0 });
+        let offered = (self.rules.is_small && last.rounds.is_empty())
+            .then(|| fitting(&prompt.tools, last.words));
         // In a role, the sentences are those of the role.
-        let checks = (prompt.instant == InstantScope::Whole)
-            .then(|| Checks::new(last.words, &self.rules.name, last.has_succeeded()));
-        if let Some(tools) = fitting {
+        let checks =
+            is_checked.then(|| Checks::new(last.words, &self.rules.name, last.has_succeeded()));
+        if let Some(tools) = offered {
             prompt.tools = tools;
         }
-        let answer = self.model.reply(prompt);
-        match checks {
-            Some(checks) => checked(answer, checks),
-            None => answer,
+        let second = checks.as_ref().map(|checks| reminded(&prompt, checks.reminder()));
+        let mut answer = self.model.reply(prompt);
+        if let (Some(checks), Some(second)) = (checks, second) {
+            let model = Arc::clone(&self.model);
+            answer = checked(answer, Box::new(move || model.reply(second)), checks);
         }
+        if limit > 0 { limited(answer, limit, &question) } else { answer }
     }
 
     /// Returns the plan for the words of a turn.
@@ -203,6 +210,7 @@ impl RuledLlm {
     fn context<'a>(&'a self, bindings: &'a Bindings, scope: InstantScope) -> Context<'a> {
         Context {
             scope: scope_of(scope),
+            is_lenient: self.rules.is_small,
             name: &self.rules.name,
             ..Context::new((self.rules.now)(), bindings)
         }
@@ -226,9 +234,23 @@ impl RuledLlm {
         let (last, earlier) = turns.split_last().filter(|_| back > 0)?;
         let before = self.referent(earlier, bindings, scope, back - 1);
         let context = Context { last: before.as_ref(), ..self.context(bindings, scope) };
-        let plan = self.rules.answers().plan(last.words, &context)?;
-        answered(plan, &last.rounds)?.referent
+        let plan = self.rules.answers().plan(last.words, &context);
+        match plan.and_then(|plan| answered(plan, &last.rounds)) {
+            Some(answer) => answer.referent,
+            // The model called what a rule could have called.
+            None => last.rounds.iter().rev().find_map(|round| round.referent(bindings)),
+        }
     }
+}
+
+/// Returns a prompt whose last words of the user end with a reminder. The rest is unchanged, so that
+/// the model has read it before.
+fn reminded(prompt: &Prompt, reminder: &str) -> Prompt {
+    let mut prompt = prompt.clone();
+    if let Some(last) = prompt.messages.iter_mut().rfind(|message| message.role == Role::User) {
+        last.content.push_str(reminder);
+    }
+    prompt
 }
 
 /// Returns the scope in the terms of the rules.

@@ -189,7 +189,7 @@ pub(super) fn items(text: &str, kind: usize, room: Option<&Room>) -> Option<Vec<
     let found: Vec<Item> = if all.is_empty() {
         leaves(text).iter().filter_map(|leaf| item_of(leaf, kind, room)).collect()
     } else {
-        let target = Target { kind, room: room.cloned() };
+        let target = Target { kind: Some(kind), room: room.cloned(), said: Vec::new() };
         let item = |entity: &&Entity| {
             let is_on = is_on(&Value::String(entity.state.clone()))?;
             let area = Some(entity.areas.clone()).filter(|area| !area.is_empty());

@@ -417,6 +417,17 @@ fn is_inverted(tool: &Tool, parameter: &Parameter) -> bool {
     says(&tool.words) || says(&parameter.words)
 }
 
+/// Reports whether a description says that true is on or open, such as `true is on, false is off`.
+fn is_true_on(words: &[String]) -> bool {
+    let state = |word: &String| match word.as_str() {
+        "on" | "open" | "opens" | "开" => Some(true),
+        "off" | "closed" | "close" | "closes" | "关" => Some(false),
+        _ => None,
+    };
+    let at = words.iter().position(|word| word == "true");
+    at.and_then(|at| words.iter().skip(at + 1).find_map(state)) == Some(true)
+}
+
 /// Returns the options that mean on and off.
 fn on_and_off(parameter: &Parameter) -> Option<(Value, Value)> {
     match &parameter.accepts {
@@ -426,9 +437,9 @@ fn on_and_off(parameter: &Parameter) -> Option<(Value, Value)> {
                 "powered", "open", "开", "开关", "开启", "打开",
             ];
             let says_other = ["off", "mute", "muted", "toggle", "关"];
-            (mentions(&parameter.name_words, &says_on)
-                && !mentions(&parameter.name_words, &says_other))
-            .then_some((json!(true), json!(false)))
+            let is_named = mentions(&parameter.name_words, &says_on)
+                && !mentions(&parameter.name_words, &says_other);
+            (is_named || is_true_on(&parameter.words)).then_some((json!(true), json!(false)))
         }
         Accepts::Options(options) => {
             let of =

@@ -157,7 +157,8 @@ fn entity(
 ) -> Option<Act> {
     let tool = setting.context.bindings.entities()?.to_owned();
     let read = Call { tool, arguments: Map::new() };
-    Some(Act::Entity { read, bound, target: Target { kind, room }, value, subject, referent })
+    let target = Target { kind: Some(kind), room, said: Vec::new() };
+    Some(Act::Entity { read, bound, target, value, subject, referent })
 }
 
 /// Makes the acts that set a level in each of some rooms.
@@ -377,6 +378,29 @@ pub(super) fn switch_one(
     }
     let arguments = bound.arguments();
     Some(Act::Do { call: call(&bound, arguments), subject, referent: Some(referent) })
+}
+
+/// Makes the act that switches the entity whose name is said.
+pub(crate) fn switch_named(is_on: bool, setting: &Setting<'_>) -> Option<Vec<Act>> {
+    let is_wanted =
+        |topic: &Topic| matches!(topic, Topic::Switch { kind: None, is_on: to } if *to == is_on);
+    let bindings = setting.context.bindings;
+    let bound = bindings.find(is_wanted, nowhere()).filter(|bound| bound.needs_entity)?;
+    let read = Call { tool: bindings.entities()?.to_owned(), arguments: Map::new() };
+    let subject = if is_on {
+        Subject::fixed(
+            ("好的，已经打开了。", "Okay, it's on now."),
+            ("抱歉，没能打开。", "Sorry, I couldn't turn it on."),
+        )
+    } else {
+        Subject::fixed(
+            ("好的，已经关掉了。", "Okay, it's off now."),
+            ("抱歉，没能关掉。", "Sorry, I couldn't turn it off."),
+        )
+    };
+    let target = Target { kind: None, room: None, said: Vec::new() };
+    let referent = Referent::new(About::Number, Vec::new(), None);
+    some(vec![Act::Entity { read, bound, target, value: None, subject, referent }])
 }
 
 pub(super) fn switch(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {

@@ -6,7 +6,12 @@ use crate::plan::Act;
 use crate::template::Slots;
 
 pub(super) fn medicine(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
-    let text = if slots.text("of") == "diagnosis" {
+    let text = if slots.text("of") == "pet" {
+        setting.say(
+            "不能，这对宠物有毒。如果已经吃了，马上联系兽医。".to_owned(),
+            "No, that is toxic to pets. If it has eaten some, call a vet at once.".to_owned(),
+        )
+    } else if slots.text("of") == "diagnosis" {
         setting.say(
             "我没法判断病情，请咨询医生，或者去医院看看。".to_owned(),
             "I can't judge that. Please ask a doctor.".to_owned(),

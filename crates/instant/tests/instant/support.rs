@@ -400,8 +400,20 @@ pub(crate) fn say(
     text: &str,
     last: Option<&Referent>,
 ) -> Option<Played> {
+    say_as(answers, bindings, text, last, false)
+}
+
+/// Plays an utterance; `is_lenient` says whether commands among other words are understood.
+pub(crate) fn say_as(
+    answers: &Answers,
+    bindings: &Bindings,
+    text: &str,
+    last: Option<&Referent>,
+    is_lenient: bool,
+) -> Option<Played> {
     let context = Context {
         last,
+        is_lenient,
         name: "Mira",
         last_answer: Some("It is five."),
         ..Context::new(now(), bindings)

@@ -1,0 +1,164 @@
+//! What an utterance mentions: words of the crate's list, rooms, devices, scenes, numbers and times, each with its place. Not for
+//! what is done with them, see `lenient`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use hearken_base::language::Language;
+use serde::Deserialize;
+
+use crate::normalise::words_of;
+use crate::slots::{Kind, Reader, Value};
+use crate::template::ReadSlot as _;
+
+/// The words of the crate's file, which a test reads.
+static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| Lexicon::builtin().unwrap_or_default());
+
+/// Words of one language: name of a list, and the words of each entry.
+type Lists = Vec<(String, Vec<Vec<String>>)>;
+
+#[derive(Debug, Default)]
+struct Lexicon {
+    zh: Lists,
+    en: Lists,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LexiconFile {
+    zh: BTreeMap<String, Vec<String>>,
+    en: BTreeMap<String, Vec<String>>,
+}
+
+impl Lexicon {
+    fn builtin() -> Result<Self, String> {
+        let file: LexiconFile = toml::from_str(include_str!("../templates/mentions.toml"))
+            .map_err(|error| error.to_string())?;
+        let lists = |lists: BTreeMap<String, Vec<String>>| {
+            let entry = |(name, texts): (String, Vec<String>)| {
+                (name, texts.iter().map(|text| words_of(text).words).collect())
+            };
+            lists.into_iter().map(entry).collect()
+        };
+        Ok(Self { zh: lists(file.zh), en: lists(file.en) })
+    }
+
+    fn of(&self, language: Language) -> &Lists {
+        if language == Language::Chinese { &self.zh } else { &self.en }
+    }
+}
+
+/// What is mentioned.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum What {
+    /// Lists of the file that have these words.
+    Words(Vec<&'static str>),
+    Slot(Value),
+}
+
+/// Mention, and its place in the words.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mention {
+    pub(crate) what: What,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+/// Kinds of slots that are looked for; of equally long ones the first counts.
+const SLOTS: [Kind; 6] =
+    [Kind::Level, Kind::Number, Kind::Duration, Kind::Clock, Kind::Device, Kind::Rooms];
+
+/// Mentions of an utterance, in order. None of them overlap.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Mentions {
+    pub(crate) all: Vec<Mention>,
+    /// Number of words that belong to no mention.
+    pub(crate) unexplained: usize,
+}
+
+impl Mentions {
+    /// Finds the mentions in words, of those that begin at a word the longest.
+    pub(crate) fn of(words: &[String], language: Language, reader: &Reader<'_>) -> Self {
+        let mut found = Self::default();
+        let mut at = 0;
+        while at < words.len() {
+            match longest(words, at, language, reader) {
+                Some(mention) => {
+                    if matches!(&mention.what, What::Words(lists) if lists == &["first"]) {
+                        found.unexplained += mention.to - mention.from;
+                    }
+                    at = mention.to;
+                    found.all.push(mention);
+                }
+                None => {
+                    found.unexplained += 1;
+                    at += 1;
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the places of the mentions that are in a list.
+    pub(crate) fn places<'a>(&'a self, list: &'a str) -> impl Iterator<Item = usize> + 'a {
+        (0..self.all.len()).filter(move |at| self.all.get(*at).is_some_and(|one| one.is(list)))
+    }
+
+    /// Reports whether a word of the list is mentioned.
+    pub(crate) fn has(&self, list: &str) -> bool {
+        self.places(list).next().is_some()
+    }
+
+    /// Returns the mentions from a place on.
+    pub(crate) fn part(&self, from: usize, to: usize) -> Self {
+        let all = self.all.get(from..to).unwrap_or_default().to_vec();
+        Self { all, unexplained: self.unexplained }
+    }
+}
+
+impl Mention {
+    /// Reports whether it is in a list of the file.
+    pub(crate) fn is(&self, list: &str) -> bool {
+        matches!(&self.what, What::Words(lists) if lists.contains(&list))
+    }
+}
+
+fn longest(
+    words: &[String],
+    at: usize,
+    language: Language,
+    reader: &Reader<'_>,
+) -> Option<Mention> {
+    let rest = words.get(at..).unwrap_or_default();
+    let mut best: Option<Mention> = None;
+    let mut take = |what: What, length: usize| {
+        let is_longer = best.as_ref().is_none_or(|best| best.to - at < length);
+        if length > 0 && is_longer {
+            best = Some(Mention { what, from: at, to: at + length });
+        }
+    };
+    for kind in SLOTS {
+        if let Some((length, value)) = reader.read(kind, at).into_iter().max_by_key(|read| read.0) {
+            take(What::Slot(value), length);
+        }
+    }
+    if let Some((length, value)) =
+        reader.read(Kind::Scene, at).into_iter().max_by_key(|read| read.0)
+    {
+        take(What::Slot(value), length);
+    }
+    let lists = LEXICON.of(language);
+    let length_in = |entries: &Vec<Vec<String>>| {
+        entries.iter().filter(|entry| rest.starts_with(entry)).map(Vec::len).max().unwrap_or(0)
+    };
+    let most = lists.iter().map(|list| length_in(&list.1)).max().unwrap_or(0);
+    if most > 0 {
+        let named: Vec<&'static str> = lists
+            .iter()
+            .filter(|list| length_in(&list.1) == most)
+            .map(|list| list.0.as_str())
+            .collect();
+        take(What::Words(named), most);
+    }
+    best
+}

@@ -1,0 +1,327 @@
+//! Calls of tools that no topic knows, from their schemas: an utterance that names the tool and gives each required argument is a
+//! call. Only for a small model. Not for tools that read, and not for what other rules do.
+
+use hearken_base::language::{Language, is_han};
+use serde_json::{Map, json};
+
+use crate::bindings::{Accepts, Parameter, Tool, words_of_name};
+use crate::lenient::Command;
+use crate::names::NAMES;
+use crate::phrases::Subject;
+use crate::plan::{Act, Call};
+use crate::slots::Value;
+
+/// Fewest points of a call.
+const FEWEST_POINTS: u32 = 3;
+/// Words of names and descriptions that name nothing.
+const EMPTY: [&str; 48] = [
+    "set", "sets", "get", "gets", "turn", "turns", "switch", "switches", "control", "controls",
+    "the", "a", "an", "of", "to", "on", "off", "in", "at", "for", "and", "or", "device", "devices",
+    "home", "house", "this", "that", "it", "is", "are", "as", "with", "by", "from", "self", "tool",
+    "all", "value", "start", "stop", "run", "create", "add", "level", "target", "new", "some",
+];
+/// Options of tools, and the words that mean them, in both languages.
+const OPTIONS: [(&[&str], &[&str]); 14] = [
+    (
+        &["on", "true", "start", "enable", "yes", "kai", "dakai"],
+        &["on", "start", "打开", "开", "启动", "开始", "开启"],
+    ),
+    (
+        &["off", "false", "stop", "disable", "no", "guan", "guanbi"],
+        &["off", "stop", "关", "关闭", "停", "停止"],
+    ),
+    (
+        &["open", "up", "raise", "unfold"],
+        &["open", "up", "raise", "lift", "打开", "开", "升", "收起来"],
+    ),
+    (
+        &["close", "closed", "down", "lower", "shut", "fold"],
+        &["close", "shut", "down", "lower", "关", "关上", "放下", "降"],
+    ),
+    (&["pause", "hold", "paused"], &["pause", "hold", "wait", "暂停", "先停"]),
+    (
+        &["dock", "home", "return", "charge", "base", "return_to_base"],
+        &["dock", "home", "charge", "charger", "back", "base", "回去", "充电", "回充", "回家"],
+    ),
+    (
+        &["clean", "start_cleaning", "vacuum"],
+        &["clean", "cleaning", "vacuum", "hoover", "sweep", "start", "扫", "打扫", "清扫", "吸"],
+    ),
+    (&["lock", "locked"], &["lock", "锁", "锁上", "锁好"]),
+    (&["unlock", "unlocked"], &["unlock", "开锁", "解锁"]),
+    (
+        &["low", "slow", "quiet", "silent", "min"],
+        &["low", "lowest", "slow", "quiet", "silent", "低", "低档", "小", "一档", "静音"],
+    ),
+    (&["medium", "mid", "normal", "middle"], &["medium", "middle", "normal", "中", "中档", "二档"]),
+    (
+        &["high", "fast", "strong", "max", "turbo"],
+        &[
+            "high", "highest", "fast", "full", "strong", "turbo", "高", "高档", "大", "强", "三档",
+            "最大",
+        ],
+    ),
+    (&["auto", "automatic"], &["auto", "automatic", "自动"]),
+    (&["eco", "saving"], &["eco", "energy saving", "节能"]),
+];
+/// Household nouns in Chinese and English, for tools in the other language.
+const NOUNS: [(&str, &str); 44] = [
+    ("洒水", "sprinkler"),
+    ("浇水", "water"),
+    ("浇", "water"),
+    ("灌溉", "irrigation"),
+    ("泳池", "pool"),
+    ("车库门", "garage door"),
+    ("大门", "gate"),
+    ("门锁", "lock"),
+    ("锁", "lock"),
+    ("加湿", "humidifier"),
+    ("除湿", "dehumidifier"),
+    ("扫地", "vacuum"),
+    ("吸尘", "vacuum"),
+    ("热水器", "heater"),
+    ("风扇", "fan"),
+    ("电扇", "fan"),
+    ("投影", "projector"),
+    ("香薰", "diffuser"),
+    ("净化", "purifier"),
+    ("洗衣", "washer"),
+    ("洗衣", "laundry"),
+    ("烘干", "dryer"),
+    ("洗碗", "dishwasher"),
+    ("烤箱", "oven"),
+    ("咖啡", "coffee"),
+    ("喂食", "feeder"),
+    ("喂", "feed"),
+    ("鱼缸", "aquarium"),
+    ("警报", "alarm"),
+    ("摄像", "camera"),
+    ("门铃", "doorbell"),
+    ("水壶", "kettle"),
+    ("电热毯", "blanket"),
+    ("马桶", "toilet"),
+    ("割草", "mower"),
+    ("草坪", "lawn"),
+    ("喷泉", "fountain"),
+    ("壁炉", "fireplace"),
+    ("桑拿", "sauna"),
+    ("浴缸", "bath"),
+    ("收音机", "radio"),
+    ("电视", "tv"),
+    ("床", "bed"),
+    ("书桌", "desk"),
+];
+
+/// Call with the points for what of it was named.
+struct Found {
+    call: Call,
+    points: u32,
+}
+
+/// Returns the one call that an utterance names.
+pub(crate) fn call(command: &Command<'_>) -> Option<Vec<Act>> {
+    if command.is_no_command() {
+        return None;
+    }
+    let tools = command.setting.context.bindings.acting();
+    let mut found: Vec<Found> = tools.iter().filter_map(|tool| read(tool, command)).collect();
+    found.sort_by_key(|found| std::cmp::Reverse(found.points));
+    let first = found.first().filter(|first| first.points >= FEWEST_POINTS)?;
+    if found.get(1).is_some_and(|second| second.points == first.points) {
+        return None;
+    }
+    let subject = Subject::fixed(
+        ("好的，已经办好了。", "Okay, that's done."),
+        ("抱歉，没能办成。", "Sorry, that didn't work."),
+    );
+    Some(vec![Act::Do { call: first.call.clone(), subject, referent: None }])
+}
+
+fn read(tool: &Tool, command: &Command<'_>) -> Option<Found> {
+    let mut arguments = Map::new();
+    let mut points = subject_points(tool, command);
+    let mut is_stated = false;
+    let mut numbers = 0;
+    for parameter in &tool.parameters {
+        let value = match &parameter.accepts {
+            Accepts::Options(options) => option(options, command).map(|(value, is_named)| {
+                points += if is_named { 2 } else { 0 };
+                is_stated |= !is_named;
+                json!(value)
+            }),
+            Accepts::Flag => flag(parameter, tool, command).map(|is_on| {
+                is_stated = true;
+                json!(is_on)
+            }),
+            Accepts::Number { is_integer, min, max } => {
+                let number = number(parameter, command).filter(|number| {
+                    min.is_none_or(|min| *number >= min) && max.is_none_or(|max| *number <= max)
+                });
+                numbers += u32::from(number.is_some());
+                number.and_then(|number| {
+                    #[expect(clippy::cast_possible_truncation, reason = "a number that was spoken")]
+                    if *is_integer && number.fract() == 0.0 {
+                        Some(json!(number as i64))
+                    } else if *is_integer {
+                        None
+                    } else {
+                        Some(json!(number))
+                    }
+                })
+            }
+            Accepts::Text | Accepts::List | Accepts::Other => None,
+        };
+        match value {
+            Some(value) => {
+                arguments.insert(parameter.name.clone(), value);
+            }
+            None if parameter.is_required => return None,
+            None => {}
+        }
+    }
+    // Each number that was said has to be used.
+    let said = u32::try_from(command.numbers()).unwrap_or(u32::MAX);
+    let is_named = in_state(tool, command, is_stated)?;
+    if said != numbers {
+        return None;
+    }
+    points += u32::from(is_named);
+    let call = Call { tool: tool.name.clone(), arguments };
+    Some(Found { call, points: points + numbers })
+}
+
+/// Returns whether the name of a tool says on or off as the utterance does, such as `radio_stop`; `None` if it says the opposite.
+fn in_state(tool: &Tool, command: &Command<'_>, is_stated: bool) -> Option<bool> {
+    let named = |words: &[&str]| tool.name_words.iter().any(|word| words.contains(&word.as_str()));
+    let is_off = named(&["off", "stop", "close", "disable", "halt", "cancel", "remove", "delete"]);
+    let is_on = named(&["on", "start", "open", "enable", "run"]);
+    match command.state() {
+        Some(true) => (!is_off).then_some(is_on),
+        Some(false) => (!is_on || is_off || is_stated).then_some(is_off),
+        None => (!(is_off || is_on && tool.parameters.is_empty())).then_some(false),
+    }
+}
+
+/// Returns the points for words of the tool that are in the utterance: those of its name count twice.
+fn subject_points(tool: &Tool, command: &Command<'_>) -> u32 {
+    let is_said = |word: &String| command.says(word);
+    let content =
+        |word: &&String| !EMPTY.contains(&word.as_str()) && (word.len() > 2 || !word.is_ascii());
+    let is_zh = command.setting.language == Language::Chinese;
+    let mut points = 0;
+    let in_name = tool.name_words.iter().filter(content).filter(|word| is_said(word)).count();
+    points += if in_name > 0 { 2 } else { 0 };
+    if is_zh {
+        let said = command.words.concat();
+        let described: String = tool.words.concat();
+        let chars: Vec<char> = described.chars().collect();
+        let pairs = chars.windows(2).filter(|pair| pair.iter().all(|c| is_han(*c)));
+        let shared = pairs
+            .filter(|pair| said.contains(&pair.iter().collect::<String>()) && !is_common(pair))
+            .count();
+        points += if shared > 0 { 2 } else { 0 };
+        let translated = NOUNS.iter().any(|(zh, en)| {
+            said.contains(zh)
+                && (tool.name_words.iter().any(|word| en.split(' ').any(|en| en == word))
+                    || crate::bindings::mentions(&tool.words, &[en]))
+        });
+        points += if translated && shared == 0 { 2 } else { 0 };
+    } else if in_name == 0 {
+        let in_text = tool.words.iter().filter(content).filter(|word| is_said(word)).count();
+        points += if in_text > 0 { 1 } else { 0 };
+    }
+    points
+}
+
+/// Pairs of characters that name nothing.
+fn is_common(pair: &[char]) -> bool {
+    const COMMON: [&str; 24] = [
+        "打开", "关闭", "关掉", "设置", "设定", "调整", "控制", "开关", "家里", "设备", "当前",
+        "本机", "一个", "某处", "目标", "开始", "停止", "查询", "信息", "可以", "所有", "的灯",
+        "照明", "状态",
+    ];
+    let pair: String = pair.iter().collect();
+    COMMON.contains(&pair.as_str())
+}
+
+/// Returns the option that is named, and whether it is by name; `None` if none is, or more than one.
+fn option(options: &[String], command: &Command<'_>) -> Option<(String, bool)> {
+    let named: Vec<&String> = options
+        .iter()
+        .filter(|option| {
+            let words = words_of_name(option);
+            let is_state =
+                OPTIONS.iter().any(|entry| entry.0.contains(&option.to_lowercase().as_str()));
+            !is_state && (command.names(&words) || command.has_room(&words))
+        })
+        .collect();
+    match named.as_slice() {
+        [one] => return Some(((*one).clone(), true)),
+        [] => {}
+        many => {
+            // `front door` is named by `front door`, not by `door`.
+            let longest = many.iter().max_by_key(|option| words_of_name(option).len())?;
+            let most = words_of_name(longest).len();
+            let count = many.iter().filter(|option| words_of_name(option).len() == most).count();
+            return (count == 1).then(|| ((*longest).clone(), true));
+        }
+    }
+    let meant: Vec<&String> = options
+        .iter()
+        .filter(|option| {
+            let entry =
+                OPTIONS.iter().find(|entry| entry.0.contains(&option.to_lowercase().as_str()));
+            entry.is_some_and(|entry| entry.1.iter().any(|word| command.says_phrase(word)))
+        })
+        .collect();
+    if let [one] = meant.as_slice() {
+        return Some(((*one).clone(), false));
+    }
+    // 升起来 is on or open for whatever goes up.
+    let is_on = command.state().filter(|_| meant.is_empty())?;
+    let wanted = OPTIONS.get(usize::from(!is_on))?;
+    let mut found =
+        options.iter().filter(|option| wanted.0.contains(&option.to_lowercase().as_str()));
+    let first = found.next()?;
+    found.next().is_none().then(|| (first.clone(), false))
+}
+
+fn flag(parameter: &Parameter, tool: &Tool, command: &Command<'_>) -> Option<bool> {
+    if parameter.mentions(&["locked", "lock"]) || tool.mentions(&["unlock"]) {
+        let unlocks = command.says_phrase("unlock")
+            || command.says_phrase("开锁")
+            || command.says_phrase("解锁");
+        let locks = command.says_phrase("lock")
+            || command.says_phrase("锁上")
+            || command.says_phrase("锁好")
+            || command.says_phrase("锁");
+        return if unlocks { Some(false) } else { locks.then_some(true) };
+    }
+    command.state()
+}
+
+/// Returns the number for a parameter, in its unit.
+fn number(parameter: &Parameter, command: &Command<'_>) -> Option<f64> {
+    let size = if parameter.mentions(&["seconds", "second", "secs", "秒"]) {
+        Some(1.0)
+    } else if parameter.mentions(&["minutes", "minute", "mins", "分钟"]) {
+        Some(60.0)
+    } else if parameter.mentions(&["hours", "hour", "小时"]) {
+        Some(3_600.0)
+    } else {
+        None
+    };
+    if let Some(size) = size {
+        let [Value::Duration(length)] = command.durations() else { return None };
+        #[expect(clippy::cast_precision_loss, reason = "a length that was spoken")]
+        let seconds = (length.seconds + length.days * 86_400) as f64;
+        return (length.months == 0).then_some(seconds / size);
+    }
+    command.level().map(|level| level.0.as_f64())
+}
+
+/// Reports whether two rooms are the same in both languages.
+pub(crate) fn is_same_room(a: &[String], b: &[String]) -> bool {
+    let group = NAMES.room(a);
+    group.is_some() && group == NAMES.room(b)
+}

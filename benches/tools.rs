@@ -174,8 +174,12 @@ impl Ways {
     }
 
     async fn in_turn(&self) {
-        let request =
-            ToolRequest { id: "1".into(), name: OFFERED.into(), arguments: ARGUMENTS.into() };
+        let request = ToolRequest {
+            id: "1".into(),
+            name: OFFERED.into(),
+            arguments: ARGUMENTS.into(),
+            ..ToolRequest::default()
+        };
         let until = tokio::time::Instant::now() + WITHIN;
         let mut calls = self.toolbox.begin(&self.toolbox.offer(), &[request], "", until);
         while calls.next().await.is_some() {}

@@ -126,6 +126,7 @@ async fn call_each(source: Arc<dyn ToolSource>) {
             id: number.to_string(),
             name: tool.name.clone(),
             arguments: arguments(tool, offer.tools()).to_string(),
+            ..ToolRequest::default()
         })
         .collect();
     let mut calls = toolbox.begin(&offer, &requests, "", Instant::now() + CALLS_WITHIN);

@@ -92,7 +92,7 @@ proptest! {
         calls in vec(("[a-z0-9-]{0,40}", "[a-z_]{0,64}", "\\PC{0,300}"), 0..20),
     ) {
         let mut message = ChatMessage::new(Role::Assistant, content);
-        let call = |(id, name, arguments)| ToolRequest { id, name, arguments };
+        let call = |(id, name, arguments)| ToolRequest { id, name, arguments, ..ToolRequest::default() };
         message.calls = calls.into_iter().map(call).collect();
         let (message, bytes) = kept(|| message.clone());
         let taken = size_of::<ChatMessage>() + usize::try_from(bytes).unwrap();

@@ -80,7 +80,8 @@ mod tests {
                 let id = format!("{n}-{round}");
                 let name = "roll".into();
                 let arguments = "{}".into();
-                let call = ToolRequest { id: id.clone(), name, arguments };
+                let call =
+                    ToolRequest { id: id.clone(), name, arguments, ..ToolRequest::default() };
                 messages.push(ChatMessage::calling("", vec![call]));
                 messages.push(ChatMessage::result(id, "17"));
             }

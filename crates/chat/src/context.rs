@@ -72,6 +72,7 @@ fn to_model_message(message: &Message) -> ChatMessage {
         id: call.id.clone(),
         name: call.function.name.clone(),
         arguments: call.function.arguments.clone(),
+        ..ToolRequest::default()
     };
     let content = match message.role {
         Role::User => words(message.player_id.as_deref(), &message.content),
@@ -115,7 +116,12 @@ mod tests {
     #[test]
     fn messages_are_stored_unchanged() {
         let at = Timestamp::UNIX_EPOCH;
-        let call = ToolRequest { id: "1".into(), name: "roll".into(), arguments: "{}".into() };
+        let call = ToolRequest {
+            id: "1".into(),
+            name: "roll".into(),
+            arguments: "{}".into(),
+            ..ToolRequest::default()
+        };
         for message in [
             ChatMessage::new(Role::User, "hi"),
             ChatMessage::calling("so", vec![call]),

@@ -313,7 +313,7 @@ mod tests {
         let call = |id: &&str| {
             let id = (*id).into();
             let name = "f".into();
-            ToolRequest { id, name, arguments: "{}".into() }
+            ToolRequest { id, name, arguments: "{}".into(), ..ToolRequest::default() }
         };
         let results = ids.iter().map(|id| format!("result {id}")).collect();
         ToolRound { after, calls: ids.iter().map(call).collect(), results }
@@ -324,7 +324,12 @@ mod tests {
     }
 
     fn asks_for_the_lamp(user: &str, said: &[&str]) -> TurnRecord {
-        let call = ToolRequest { id: "1".into(), name: "lamp".into(), arguments: "{}".into() };
+        let call = ToolRequest {
+            id: "1".into(),
+            name: "lamp".into(),
+            arguments: "{}".into(),
+            ..ToolRequest::default()
+        };
         let round = ToolRound { after: said.len(), calls: vec![call], results: vec!["on".into()] };
         TurnRecord { rounds: vec![round], end: TurnEnd::Interrupted, ..record(user, said) }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hearken_audio::playout::PlayedBack;
 use hearken_base::language::{is_han, speech_seconds};
+use hearken_ports::vendor_fields::VendorFields;
 use hearken_ports::{ChatMessage, Role, ToolRequest};
 
 use super::message_repair;
@@ -168,8 +169,12 @@ impl Memory {
 
     /// Forgets whole turns, oldest first. If the last turn alone is too long, forgets its first
     /// rounds of calls. A round is forgotten together with its results: a model's API refuses one
-    /// without the other.
+    /// without the other. Forgets the fields that only the calls of a running turn need.
     fn forget(&mut self) {
+        // Models require these fields within a turn, and reasoning is not remembered. Decision 0088.
+        for call in self.messages.iter_mut().flat_map(|message| &mut message.calls) {
+            call.vendor = VendorFields::default();
+        }
         let is = |role: Role| move |m: &ChatMessage| m.role == role;
         while self.is_too_long()
             && let Some(turn) = self.messages.iter().skip(1).position(is(Role::User))
@@ -329,6 +334,38 @@ mod tests {
             ["一二三。", "四五六。"].map(|text| Said { text: text.into(), remembered: true });
         let all = said.each_ref().map(|said| said.text.as_str()).join(" ");
         assert_eq!(unheard_text(&said, &PlayedBack::default()), all);
+    }
+
+    #[test]
+    fn fields_that_a_model_requires_last_for_the_turn_of_their_call() {
+        use hearken_ports::vendor_fields::ReturnedFields;
+
+        let model = "http://base m";
+        let fields = ReturnedFields { model: model.into(), ..ReturnedFields::default() };
+        let call = ToolRequest {
+            id: "1".into(),
+            name: "f".into(),
+            arguments: "{}".into(),
+            vendor: VendorFields::new(fields),
+        };
+        let round = ToolRound { after: 0, calls: vec![call], results: vec!["done".into()] };
+        let record = TurnRecord {
+            user: Some("Do it.".into()),
+            said: Vec::new(),
+            rounds: vec![round],
+            end: TurnEnd::Interrupted,
+        };
+        let fields = |messages: &[ChatMessage]| {
+            let calls = messages.iter().flat_map(|message| &message.calls);
+            calls.filter(|call| call.vendor.of_model(model).is_some()).count()
+        };
+        let mut memory = Memory::new(10, Vec::new());
+        assert!(memory.keep_made(&record, &PlayedBack::default()));
+        let mut made: Vec<_> = memory.made().collect();
+        message_repair::repair(&mut made);
+        assert_eq!(fields(&made), 1, "the same words are answered by the next turn");
+        assert!(memory.commit(&record, PlayedBack::ALL));
+        assert_eq!((memory.messages().len(), fields(memory.messages())), (3, 0));
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn round(
         told.push(ChatMessage::result(&id, self::result(result.content)));
         let name = names::nearest(&call.name);
         let arguments = arguments(call.arguments);
-        calls.push(ToolRequest { id, name, arguments });
+        calls.push(ToolRequest { id, name, arguments, vendor: call.vendor });
     }
     if calls.is_empty() && message.content.trim().is_empty() {
         return Vec::new();
@@ -120,7 +120,12 @@ mod tests {
     use super::*;
 
     fn call(id: &str, name: &str, arguments: &str) -> ToolRequest {
-        ToolRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
+        ToolRequest {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+            ..ToolRequest::default()
+        }
     }
 
     fn mended(mut messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
@@ -182,6 +187,7 @@ mod tests {
             id,
             name,
             arguments,
+            ..ToolRequest::default()
         });
         let calls = prop::collection::vec(calls, 0..3);
         let role = prop::sample::select(vec![Role::User, Role::Assistant, Role::Tool]);

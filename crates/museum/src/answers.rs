@@ -310,7 +310,12 @@ mod tests {
     use super::*;
 
     fn answer(words: &str, arguments: Value) -> ModelAnswer {
-        let call = ToolRequest { id: "1".into(), name: "show".into(), arguments: String::new() };
+        let call = ToolRequest {
+            id: "1".into(),
+            name: "show".into(),
+            arguments: String::new(),
+            ..ToolRequest::default()
+        };
         let arguments = arguments.as_object().unwrap().clone();
         ModelAnswer { words: words.into(), call: Some((call, arguments)), truncated: false }
     }

@@ -212,7 +212,14 @@ mod tests {
         let check = async |name: &str, arguments: &str| {
             let id = "1".into();
             let name = name.to_owned();
-            functions.check(&ToolRequest { id, name, arguments: arguments.into() }).await
+            functions
+                .check(&ToolRequest {
+                    id,
+                    name,
+                    arguments: arguments.into(),
+                    ..ToolRequest::default()
+                })
+                .await
         };
         assert_eq!(check("f", "{\"x\": 1}").await.unwrap()["x"], 1);
         assert_eq!(check("g", "{}").await.unwrap_err(), "error: there is no function `g`");
@@ -221,7 +228,12 @@ mod tests {
         }
         let bare = read_all(&[json!({"name": "wave", "description": "waves"})]).unwrap();
         for none in ["", " ", "{}", "null", "\"\"", "\"null\"", "\"{}\""] {
-            let call = ToolRequest { id: "1".into(), name: "wave".into(), arguments: none.into() };
+            let call = ToolRequest {
+                id: "1".into(),
+                name: "wave".into(),
+                arguments: none.into(),
+                ..ToolRequest::default()
+            };
             assert_eq!(bare.check(&call).await, Ok(Map::new()), "{none}");
         }
     }

@@ -33,6 +33,7 @@ pub mod tools;
 pub mod tts;
 pub mod turn_detector;
 pub mod usage;
+pub mod vendor_fields;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
 pub use chat::{

@@ -7,6 +7,7 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::vendor_fields::VendorFields;
 use super::{ProviderError, ServiceHealth};
 
 pub use hearken_proto::chat::Role;
@@ -99,7 +100,7 @@ pub struct OfferedTool {
 }
 
 /// Tool call as written by the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ToolRequest {
     /// Id of the call, unique in a conversation.
     pub id: String,
@@ -107,6 +108,9 @@ pub struct ToolRequest {
     pub name: String,
     /// Arguments: a JSON object, if the model wrote it correctly.
     pub arguments: String,
+    /// Fields that the model requires in the next request.
+    #[serde(skip)]
+    pub vendor: VendorFields,
 }
 
 /// One message of a conversation.

@@ -125,6 +125,7 @@ impl Vision {
             true => None,
             false => Some(wire::bearer(&settings.api_key).context("`vision.api_key`")?),
         };
+        let known = ModelFindings::new(fields::OPENAI, url.as_str(), &settings.model);
         Ok(Self(Some(VisionModel {
             client: wire::client(&url, CONNECT_WITHIN)
                 .context("cannot set up the HTTP client for `vision.base_url`")?,
@@ -133,7 +134,7 @@ impl Vision {
             model: settings.model.clone(),
             max_tokens: settings.max_tokens,
             extra: settings.extra.clone(),
-            known: Arc::new(ModelFindings::new(fields::OPENAI, &settings.model)),
+            known: Arc::new(known),
             timeout: Duration::from_millis(settings.timeout_ms),
             places: Arc::new(Semaphore::new(AT_ONCE)),
         })))

@@ -316,6 +316,7 @@ impl Llm for RuledLlm {
                         id: format!("rule_{number}"),
                         name: call.tool,
                         arguments: Value::Object(call.arguments).to_string(),
+                        ..ToolRequest::default()
                     })
                 }));
             }

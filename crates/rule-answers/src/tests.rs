@@ -118,8 +118,12 @@ async fn other_words_and_other_calls_are_for_the_model() {
     for words in ["tell me a story about the volume", "为什么天是蓝的", ""] {
         assert_eq!(text(&deltas(&llm, prompt(vec![user(words)])).await), "model", "{words}");
     }
-    let other =
-        ToolRequest { id: "1".into(), name: "speaker_state".into(), arguments: "{}".into() };
+    let other = ToolRequest {
+        id: "1".into(),
+        name: "speaker_state".into(),
+        arguments: "{}".into(),
+        ..ToolRequest::default()
+    };
     let messages = vec![
         user("set the volume to 35"),
         ChatMessage::calling("", vec![other]),

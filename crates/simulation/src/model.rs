@@ -63,6 +63,7 @@ impl Llm for Model {
                         id: format!("call-{nth}"),
                         name: "mark".into(),
                         arguments: json!({ "message": message.text(), "nth": nth }).to_string(),
+                        ..ToolRequest::default()
                     })),
                     // Two consecutive refusals would make a dialogue forget its memory.
                     Step::Fail if !message.is_of_application() => {

@@ -50,7 +50,12 @@ impl Llm for TestModel {
         let call = |arguments: &str| {
             let id = "call_0".to_owned();
             let name = "wave".to_owned();
-            Ok(LlmDelta::Call(ToolRequest { id, name, arguments: arguments.into() }))
+            Ok(LlmDelta::Call(ToolRequest {
+                id,
+                name,
+                arguments: arguments.into(),
+                ..ToolRequest::default()
+            }))
         };
         let fault = |kind| Err(ProviderError::because("model", kind, "as it was told"));
         let kind = words.split(' ').next_back().unwrap();

@@ -245,7 +245,7 @@ fn request(tool: Tool, n: usize) -> ToolRequest {
         Tool::NoObject => ("do_quick", "[1]"),
     };
     let id = if tool == Tool::NoId { String::new() } else { format!("id-{n}") };
-    ToolRequest { id, name: name.into(), arguments: arguments.into() }
+    ToolRequest { id, name: name.into(), arguments: arguments.into(), ..ToolRequest::default() }
 }
 
 /// Tools of the server.

@@ -347,7 +347,12 @@ impl Llm for ScriptedLlm {
                 let call = |(n, (name, arguments)): (usize, (&str, &str))| {
                     let id = format!("id-{n}");
                     let name = name.to_owned();
-                    Ok(LlmDelta::Call(ToolRequest { id, name, arguments: arguments.to_owned() }))
+                    Ok(LlmDelta::Call(ToolRequest {
+                        id,
+                        name,
+                        arguments: arguments.to_owned(),
+                        ..ToolRequest::default()
+                    }))
                 };
                 let calls = calls.into_iter().enumerate().map(call).collect::<Vec<_>>();
                 let end = Ok(LlmDelta::Finished { truncated: false, usage: None });

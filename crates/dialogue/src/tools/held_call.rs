@@ -113,7 +113,12 @@ mod tests {
     use super::*;
 
     fn called(id: &str, name: &str, result: &str) -> [ChatMessage; 2] {
-        let call = ToolRequest { id: id.into(), name: name.into(), arguments: "{}".into() };
+        let call = ToolRequest {
+            id: id.into(),
+            name: name.into(),
+            arguments: "{}".into(),
+            ..ToolRequest::default()
+        };
         [ChatMessage::calling("", vec![call]), ChatMessage::result(id, result)]
     }
 

@@ -23,10 +23,8 @@ const MORE_WAIT: Duration = Duration::from_millis(1_500);
 
 /// Parser of a vendor's events.
 pub(super) trait AnswerParser: Default + Send + 'static {
-    /// Creates a parser of an answer to this prompt.
-    fn of(_prompt: &Prompt) -> Self {
-        Self::default()
-    }
+    /// Creates a parser of the answer of the model with this identity to this prompt.
+    fn of(identity: &Arc<str>, prompt: &Prompt) -> Self;
 
     /// Parses one event. Input that is not an event of this vendor is skipped.
     ///
@@ -74,7 +72,8 @@ pub(super) fn pieces<R: AnswerParser>(
     clock: impl FnOnce() -> Clock + Send + 'static,
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
     let screen = AnswerFilter::new(prompt, base.known.opening());
-    from_stage(Stage::Ordered(base, order, clock, screen, R::of(prompt)))
+    let reading = R::of(base.known.identity(), prompt);
+    from_stage(Stage::Ordered(base, order, clock, screen, reading))
 }
 
 /// Returns the pieces of an answer whose events have started to arrive.
@@ -86,7 +85,7 @@ pub(super) fn pieces_of<R: AnswerParser>(
     clock: Clock,
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
     let screen = AnswerFilter::new(prompt, base.known.opening());
-    let reading = R::of(prompt);
+    let reading = R::of(base.known.identity(), prompt);
     let answer = AnswerStream { base, events, clock, screen, reading, over: false };
     from_stage(Stage::<fn() -> Clock, R>::Answering(answer))
 }

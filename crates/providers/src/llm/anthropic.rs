@@ -72,8 +72,10 @@ impl Llm for AnthropicLlm {
         // A prompt without a maximum length gets the one of the settings.
         let max_tokens =
             if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
-        let mut order = messages_json::order(&settings.model, max_tokens, &prompt);
+        let identity = self.base.known.identity();
+        let mut order = messages_json::order(identity, &settings.model, max_tokens, &prompt);
         extra::add(&mut order, &settings.extra);
+        messages_json::think_only_from_the_start(&mut order);
         pieces::<AnswerAssembler>(Arc::clone(&self.base), order, &prompt, move || {
             Clock::start(&settings)
         })

@@ -6,11 +6,13 @@
 //! different id, omit the index, or repeat names and arguments. Then it matters whether a call is
 //! complete and whether a fragment has a name.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use hearken_ports::vendor_fields::{ReturnedFields, VendorFields};
 use hearken_ports::{OfferedTool, ToolRequest};
 use serde_json::{Map, Value};
+
+use super::message_fields::{MAX_RETURNED_BYTES, size};
 
 /// Maximum number of calls of one answer. Further ones are ignored.
 pub(super) const MAX_CALLS: usize = 64;
@@ -20,25 +22,6 @@ const MAX_BEGINNINGS: usize = 4;
 /// Maximum number of fragments of a call that are parsed to decide whether the next one belongs to
 /// it.
 const MAX_READ: usize = 1_000;
-
-/// Maximum length of an id that every vendor accepts.
-const MAX_ID: usize = 40;
-
-/// Returns the id of a call in a form that every vendor accepts: a conversation may continue with
-/// another one.
-pub(super) fn sent_id(id: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    match id.chars().count() {
-        0 => "_".to_owned(),
-        1..=MAX_ID => id.chars().map(plain).collect(),
-        _ => {
-            // The same id for a call and its result.
-            let mut hasher = DefaultHasher::new();
-            id.hash(&mut hasher);
-            format!("call_{:016x}", hasher.finish())
-        }
-    }
-}
 
 /// Returns the name of a tool without the template tokens that some servers leave after it.
 pub(super) fn plain_name(name: &str) -> &str {
@@ -52,6 +35,8 @@ pub(super) struct Fragment {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
+    /// Fields that the model requires in the next request.
+    pub(super) vendor: Map<String, Value>,
 }
 
 /// Call that is still being written.
@@ -60,6 +45,7 @@ struct PartialCall {
     id: String,
     name: String,
     arguments: Vec<String>,
+    vendor: Map<String, Value>,
 }
 
 /// Calls so far.
@@ -67,14 +53,17 @@ struct PartialCall {
 pub(super) struct CallAssembler {
     calls: Vec<PartialCall>,
     arguments_bytes: usize,
+    vendor_bytes: usize,
+    /// Model that makes the calls.
+    model: Arc<str>,
     /// Tools that can be called: they show whether a name is complete.
     offered: Arc<[OfferedTool]>,
 }
 
 impl CallAssembler {
-    /// Creates an assembler of calls of these tools.
-    pub(super) fn of(offered: &Arc<[OfferedTool]>) -> Self {
-        Self { offered: Arc::clone(offered), ..Self::default() }
+    /// Creates an assembler of this model's calls of these tools.
+    pub(super) fn of(model: &Arc<str>, offered: &Arc<[OfferedTool]>) -> Self {
+        Self { model: Arc::clone(model), offered: Arc::clone(offered), ..Self::default() }
     }
 
     /// Adds a fragment.
@@ -92,12 +81,19 @@ impl CallAssembler {
                 id: String::new(),
                 name: String::new(),
                 arguments: Vec::new(),
+                vendor: Map::new(),
             });
         }
         let names_more = self.names_more(&self.calls[place], &fragment);
         let call = &mut self.calls[place];
         if call.id.is_empty() {
             call.id = fragment.id;
+        }
+        if !fragment.vendor.is_empty() {
+            self.vendor_bytes = self.vendor_bytes.saturating_add(size(&fragment.vendor));
+            if self.vendor_bytes <= MAX_RETURNED_BYTES {
+                call.vendor.extend(fragment.vendor);
+            }
         }
         if call.name.is_empty() {
             call.name = fragment.name;
@@ -115,17 +111,29 @@ impl CallAssembler {
         self.arguments_bytes
     }
 
-    /// Returns the calls, and removes them. No two have the same id.
-    pub(super) fn take(&mut self) -> Vec<ToolRequest> {
+    /// Returns true if there is no call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Returns the calls, and removes them. No two have the same id. `message` has the fields of
+    /// their message that the model requires in the next request.
+    pub(super) fn take(&mut self, message: &Arc<Map<String, Value>>) -> Vec<ToolRequest> {
         self.arguments_bytes = 0;
         let mut requests: Vec<ToolRequest> = Vec::new();
         for (number, call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
             let arguments = arguments_of(&call.arguments);
+            let vendor = VendorFields::new(ReturnedFields {
+                model: Arc::clone(&self.model),
+                id: call.id.clone(),
+                call: call.vendor,
+                message: Arc::clone(message),
+            });
             let mut id = call.id;
             if !id.is_empty() && requests.iter().any(|request| request.id == id) {
                 id = format!("{id}_{number}");
             }
-            requests.push(ToolRequest { id, name: call.name, arguments });
+            requests.push(ToolRequest { id, name: call.name, arguments, vendor });
         }
         requests
     }
@@ -255,13 +263,19 @@ mod tests {
     use super::*;
 
     fn fragment(index: Option<u64>, id: &str, name: &str, arguments: &str) -> Fragment {
-        Fragment { index, id: id.into(), name: name.into(), arguments: arguments.into() }
+        Fragment {
+            index,
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+            ..Fragment::default()
+        }
     }
 
     fn assembled(fragments: &[Fragment]) -> Vec<String> {
         let mut assembler = CallAssembler::default();
         fragments.iter().for_each(|fragment| assembler.add(fragment.clone()));
-        let calls = assembler.take().into_iter();
+        let calls = assembler.take(&Arc::default()).into_iter();
         calls.map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect()
     }
 
@@ -393,9 +407,10 @@ mod tests {
                 description: String::new(),
                 parameters: Value::Null,
             };
-            let mut assembler = CallAssembler::of(&names.iter().map(tool).collect());
+            let mut assembler =
+                CallAssembler::of(&Arc::from("m"), &names.iter().map(tool).collect());
             fragments.iter().for_each(|fragment| assembler.add(fragment.clone()));
-            let calls = assembler.take().into_iter();
+            let calls = assembler.take(&Arc::default()).into_iter();
             calls.map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect()
         };
         let two = [fragment(zero, "1", "set_", ""), fragment(zero, "", "level", "{}")];
@@ -419,17 +434,6 @@ mod tests {
             fragment(zero, "", "<|constrain|>json", "{}"),
         ];
         assert_eq!(calls(&["set_level"], &marked), ["1 set_level {}"]);
-    }
-
-    #[test]
-    fn ids_are_sent_in_a_form_that_every_vendor_accepts() {
-        assert_eq!(
-            ["call_a-1", "functions.f:0", ""].map(sent_id),
-            ["call_a-1", "functions_f_0", "_"]
-        );
-        let long = "chatcmpl-tool-9c5c8d9e3d4a4f1c8e6b7a5d4c3b2a1f";
-        assert!(sent_id(long).len() <= MAX_ID && sent_id(long) == sent_id(long));
-        assert_ne!(sent_id(long), sent_id(&format!("{long}0")));
     }
 
     #[test]
@@ -498,6 +502,7 @@ mod tests {
                 id: told(&id, habits.repeats_id),
                 name: told(name, habits.repeats_name),
                 arguments: (*part).to_owned(),
+                ..Fragment::default()
             }
         });
         fragments.collect()

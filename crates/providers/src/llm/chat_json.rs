@@ -2,6 +2,7 @@
 //! compatible servers differ. Not for HTTP.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use async_openai::types::chat::{
     ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
@@ -23,8 +24,10 @@ use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress};
 use super::base::violated;
-use super::call_assembler::{CallAssembler, Fragment, sent_id};
+use super::call_assembler::{CallAssembler, Fragment};
+use super::call_ids::CallIds;
 use super::event_json::EventJson;
+use super::message_fields::MessageFields;
 use super::offered::offered;
 use super::tool_schema::normal_form;
 
@@ -34,8 +37,19 @@ pub(super) const PROVIDER: &str = "openai-llm";
 /// Maximum size of the arguments of all calls of one answer, in bytes.
 pub(super) const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
 
+/// Field of a call that the model requires in the next request: Gemini's signature is in it.
+const CALL_FIELD: &str = "extra_content";
+
+/// Field of a message with calls that the model requires in the next request, as a text: the
+/// reasoning of DeepSeek and Kimi.
+pub(super) const REASONING: &str = "reasoning_content";
+
+/// The same as a list, in some gateways.
+pub(super) const REASONING_DETAILS: &str = "reasoning_details";
+
 /// Builds the JSON of the request: async-openai's types, with corrections for compatible servers.
-pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
+/// `identity` is that of the model, and `model` its name.
+pub(super) fn order(identity: &str, model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     let (tools, choice) = offered(prompt);
     let mode = match choice {
         ToolChoice::None => ToolChoiceOptions::None,
@@ -45,7 +59,6 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     // Only the types of async-openai are used: its client fails if compatible servers differ. Decision 0006.
     let mut order = json!(CreateChatCompletionRequest {
         model: model.to_owned(),
-        messages: prompt.messages.iter().map(message).collect(),
         stream: Some(true),
         tools: any.then(|| tools.iter().map(tool).collect()),
         tool_choice: any.then_some(ChatCompletionToolChoiceOption::Mode(mode)),
@@ -54,13 +67,38 @@ pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     // In these types the first is deprecated, and the second is a 32-bit float.
     order["max_tokens"] = max_tokens.into();
     order["temperature"] = json!(prompt.temperature);
-    for message in order["messages"].as_array_mut().into_iter().flatten() {
+    order["messages"] = messages(identity, &prompt.messages).into();
+    order
+}
+
+fn messages(identity: &str, all: &[ChatMessage]) -> Vec<Value> {
+    let mut ids = CallIds::default();
+    let mut sent: Vec<Value> = Vec::with_capacity(all.len());
+    for message in all {
+        let mut written = json!(self::message(identity, message, &mut ids));
         // Some servers require the field in messages with calls, too.
-        if message.get("content").is_none() {
-            message["content"] = Value::Null;
+        if written.get("content").is_none() {
+            written["content"] = Value::Null;
+        }
+        add_returned(identity, message, &mut written);
+        sent.push(written);
+    }
+    sent
+}
+
+/// Adds the fields that this model sent with the calls of a message.
+fn add_returned(identity: &str, message: &ChatMessage, written: &mut Value) {
+    let own = || message.calls.iter().map(|call| call.vendor.of_model(identity));
+    let calls = written.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for (call, own) in calls.into_iter().flatten().zip(own()) {
+        if let (Some(call), Some(own)) = (call.as_object_mut(), own) {
+            call.extend(own.call.clone());
         }
     }
-    order
+    let fields = own().flatten().map(|own| &own.message).find(|fields| !fields.is_empty());
+    if let (Some(written), Some(fields)) = (written.as_object_mut(), fields) {
+        written.extend((**fields).clone());
+    }
 }
 
 fn tool(tool: &OfferedTool) -> ChatCompletionTools {
@@ -73,7 +111,11 @@ fn tool(tool: &OfferedTool) -> ChatCompletionTools {
     ChatCompletionTools::Function(ChatCompletionTool { function })
 }
 
-fn message(message: &ChatMessage) -> ChatCompletionRequestMessage {
+fn message(
+    identity: &str,
+    message: &ChatMessage,
+    ids: &mut CallIds,
+) -> ChatCompletionRequestMessage {
     let content = message.content.clone();
     match message.role {
         Role::System => ChatCompletionRequestSystemMessage::from(content).into(),
@@ -83,13 +125,19 @@ fn message(message: &ChatMessage) -> ChatCompletionRequestMessage {
         }
         Role::Assistant => ChatCompletionRequestAssistantMessage {
             content: (!content.is_empty()).then(|| content.into()),
-            tool_calls: Some(message.calls.iter().map(past_call).collect()),
+            tool_calls: Some(
+                message
+                    .calls
+                    .iter()
+                    .map(|call| past_call(ids.of_call(call, call.vendor.of_model(identity)), call))
+                    .collect(),
+            ),
             ..ChatCompletionRequestAssistantMessage::default()
         }
         .into(),
         Role::Tool => ChatCompletionRequestToolMessage {
             content: content.into(),
-            tool_call_id: sent_id(&message.answers),
+            tool_call_id: ids.of_result(&message.answers),
         }
         .into(),
     }
@@ -103,11 +151,11 @@ pub(super) fn with_usage(mut order: Value) -> Value {
 
 /// Converts an earlier call of the model. Some servers refuse arguments that are not a JSON object,
 /// even if the model itself wrote them.
-fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
+fn past_call(id: String, call: &ToolRequest) -> ChatCompletionMessageToolCalls {
     let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
     let arguments = if well_written { call.arguments.clone() } else { "{}".to_owned() };
     let function = FunctionCall { name: call.name.clone(), arguments };
-    ChatCompletionMessageToolCall { id: sent_id(&call.id), function }.into()
+    ChatCompletionMessageToolCall { id, function }.into()
 }
 
 /// Pieces of an answer so far.
@@ -115,6 +163,8 @@ fn past_call(call: &ToolRequest) -> ChatCompletionMessageToolCalls {
 pub(super) struct AnswerAssembler {
     json: EventJson,
     calls: CallAssembler,
+    /// Fields that the model requires in the next request, if it makes calls.
+    returned: MessageFields,
     calling: bool,
     ready: VecDeque<LlmDelta>,
     /// True after the first piece of the answer.
@@ -140,8 +190,8 @@ struct Finish {
 }
 
 impl AnswerParser for AnswerAssembler {
-    fn of(prompt: &Prompt) -> Self {
-        Self { calls: CallAssembler::of(&prompt.tools), ..Self::default() }
+    fn of(identity: &Arc<str>, prompt: &Prompt) -> Self {
+        Self { calls: CallAssembler::of(identity, &prompt.tools), ..Self::default() }
     }
 
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
@@ -177,7 +227,10 @@ impl AnswerParser for AnswerAssembler {
     }
 
     fn close(&mut self) {
-        self.ready.extend(self.calls.take().into_iter().map(LlmDelta::Call));
+        if !self.calls.is_empty() {
+            let message = self.returned.take();
+            self.ready.extend(self.calls.take(&message).into_iter().map(LlmDelta::Call));
+        }
     }
 
     fn ready(&mut self) -> &mut VecDeque<LlmDelta> {
@@ -230,15 +283,21 @@ impl AnswerAssembler {
             self.ready.push_back(LlmDelta::Text(text));
         }
         let thought = |key: &str| !words(&delta[key]).is_empty();
-        self.thinks_apart |= thought("reasoning_content") || thought("reasoning");
+        self.thinks_apart |= thought(REASONING) || thought("reasoning");
+        let reasoning = words(&delta[REASONING]);
+        // A message may repeat all of it so far.
+        let known = self.returned.text(REASONING).filter(|_| in_message).unwrap_or_default();
+        let more = reasoning.strip_prefix(known).unwrap_or(&reasoning).to_owned();
+        self.returned.add_text(REASONING, &more);
+        self.returned.add_details(REASONING_DETAILS, several(&delta[REASONING_DETAILS]));
         for fragment in several(&delta["tool_calls"]).iter().filter(|call| call.is_object()) {
             self.begun = true;
             has_content = true;
-            self.call(whole(&fragment["index"]), &fragment["id"], &fragment["function"]);
+            self.call(fragment, &fragment["function"]);
         }
         if delta["function_call"].is_object() {
             has_content = true;
-            self.call(None, &Value::Null, &delta["function_call"]);
+            self.call(&Value::Null, &delta["function_call"]);
         }
         if has_content {
             self.finish = None;
@@ -265,14 +324,25 @@ impl AnswerAssembler {
         new
     }
 
-    fn call(&mut self, index: Option<u64>, id: &Value, function: &Value) {
+    /// Adds a fragment of a call with this part of its function.
+    fn call(&mut self, fragment: &Value, function: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let arguments = match &function["arguments"] {
             Value::String(arguments) => arguments.clone(),
             arguments @ Value::Object(_) => arguments.to_string(),
             _ => String::new(),
         };
-        self.calls.add(Fragment { index, id: text(id), name: text(&function["name"]), arguments });
+        let vendor = fragment.get(CALL_FIELD).filter(|field| !is_nothing(field));
+        self.calls.add(Fragment {
+            index: whole(&fragment["index"]),
+            id: text(&fragment["id"]),
+            name: text(&function["name"]),
+            arguments,
+            vendor: vendor
+                .map(|field| (CALL_FIELD.to_owned(), field.clone()))
+                .into_iter()
+                .collect(),
+        });
         if !self.calling {
             self.calling = true;
             self.ready.push_back(LlmDelta::Calling);

@@ -6,20 +6,23 @@
 //! - If the refusal names no field, each field that was never accepted is changed by itself, then
 //!   all of them. There are at most three fruitless searches per model.
 //! - Only changes that led to an answer are remembered.
-//! - Statements of a refusal about tools are in `refused_tools`.
+//! - Statements of a refusal about tools are in `refused_tools`, those about fields of earlier
+//!   messages in `returned_fields`.
 
 mod refused_tools;
+mod returned_fields;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hearken_outbound::http::{Refusal, RefusalBody};
-use hearken_ports::ProviderError;
+use hearken_ports::{ProviderError, ProviderErrorKind};
 use http::StatusCode;
 use serde_json::Value;
 
 use self::refused_tools::{Complaint, RefusedTools, Trial};
+use self::returned_fields::{RequiredField, Requirements};
 use super::markup::Opening;
 
 /// Request field that may be refused.
@@ -59,6 +62,8 @@ fn bit(place: usize) -> Fields {
 
 /// Known properties of one model at one base URL.
 pub(crate) struct ModelFindings {
+    /// Base URL and name of the model.
+    identity: Arc<str>,
     fields: &'static [RefusableField],
     taken: AtomicU8,
     refused: AtomicU8,
@@ -66,15 +71,30 @@ pub(crate) struct ModelFindings {
     /// 1 if its answers start with thinking without an opening mark, else 0.
     unmarked: AtomicU8,
     tools: RefusedTools,
+    requirements: Requirements,
 }
 
 impl ModelFindings {
-    /// Creates an entry for a model, given only its name.
-    pub(crate) fn new(fields: &'static [RefusableField], model: &str) -> Self {
+    /// Creates an entry for a model, given only its base URL and its name.
+    pub(crate) fn new(fields: &'static [RefusableField], base: &str, model: &str) -> Self {
         let unmarked = AtomicU8::new(sounds_thoughtful(model).into());
         let zero = || AtomicU8::new(0);
         let tools = RefusedTools::default();
-        Self { fields, taken: zero(), refused: zero(), searches: zero(), unmarked, tools }
+        Self {
+            identity: format!("{base} {model}").into(),
+            fields,
+            taken: zero(),
+            refused: zero(),
+            searches: zero(),
+            unmarked,
+            tools,
+            requirements: Requirements::at(base),
+        }
+    }
+
+    /// Returns the identity of the model: fields that it sent are returned only to it.
+    pub(super) fn identity(&self) -> &Arc<str> {
+        &self.identity
     }
 
     /// Returns the expected opening of this model's answers.
@@ -90,9 +110,11 @@ impl ModelFindings {
         self.unmarked.store((opening == Opening::Missing).into(), Ordering::Relaxed);
     }
 
-    /// Returns the request without fields and tools that are known to be refused.
+    /// Returns the request without fields and tools that are known to be refused, and with those
+    /// that are known to be required.
     pub(super) fn without_refused(&self, mut order: Value) -> Value {
         self.tools.leave_out(&mut order);
+        self.requirements.apply(&mut order);
         self.changed(order, self.refused.load(Ordering::Relaxed))
     }
 
@@ -158,6 +180,7 @@ where
     // Refusals show which fields a server supports, so that no vendor needs a setting. Decision
     // 0036.
     known.tools.leave_out(&mut order);
+    let mut required = known.requirements.apply(&mut order);
     let mut left_out = known.refused.load(Ordering::Relaxed) & known.present(&order);
     let mut trial = Trial::default();
     let refusal = loop {
@@ -166,12 +189,23 @@ where
             Ok(answer) => {
                 known.answered(sent, left_out);
                 trial.answered(&known.tools);
+                required.answered(&known.requirements);
                 return Ok(answer);
             }
             Err(refusal) => refusal,
         };
         let complaint = Complaint::of(&refusal, &order);
         let has_place = matches!(complaint, Some(Complaint::Place(_)));
+        // A refusal about a place may repeat the whole request.
+        if let Some(field) = RequiredField::of(&refusal).filter(|_| !has_place) {
+            if required.add(field, &mut order) {
+                continue;
+            }
+            // Another model does not require the field.
+            let mut error = refusal.error;
+            error.kind = ProviderErrorKind::NotServed;
+            return Err(error);
+        }
         let may_name = is_of_the_fields(&refusal) && !has_place;
         let named = if may_name { known.named(&refusal.told, sent) } else { 0 };
         left_out |= named;
@@ -260,7 +294,9 @@ impl Findings {
         if all.len() >= MOST_MODELS && !all.contains_key(&key) {
             all.clear();
         }
-        Arc::clone(all.entry(key).or_insert_with(|| Arc::new(ModelFindings::new(fields, model))))
+        Arc::clone(
+            all.entry(key).or_insert_with(|| Arc::new(ModelFindings::new(fields, base, model))),
+        )
     }
 }
 

@@ -24,7 +24,7 @@ const MAX_CALLS: usize = 64;
 
 /// Client that never connects; it only holds the known properties of a model.
 static BASE: LazyLock<Arc<Base>> = LazyLock::new(|| {
-    let known = Arc::new(ModelFindings::new(fields::OPENAI, "a model"));
+    let known = Arc::new(ModelFindings::new(fields::OPENAI, "http://127.0.0.1/", "a model"));
     let url = "http://127.0.0.1/".parse().expect("an address");
     let base = Base::new("fuzzing", &url, "/", Default::default(), &LlmSettings::default(), known);
     Arc::new(base.unwrap_or_else(|error| panic!("{error}")))

@@ -7,12 +7,15 @@
 //! - the system prompt is a separate field, `system`;
 //! - roles alternate, starting with the user: messages of one role are merged into one;
 //! - a tool's result is a block at the beginning of the user's next message;
-//! - text is never blank, and ids consist of letters, digits, `_` and `-`.
+//! - text is never blank, and ids consist of letters, digits, `_` and `-`;
+//! - with `thinking`, the blocks of the model's thinking are returned before its calls.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use hearken_outbound::http as web;
 use hearken_ports::tool_limits::sent_description;
+use hearken_ports::vendor_fields::{ReturnedFields, VendorFields};
 use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
@@ -21,9 +24,11 @@ use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress, is_whole};
 use super::base::violated;
-use super::call_assembler::{MAX_CALLS, arguments_of, plain_name, sent_id};
+use super::call_assembler::{MAX_CALLS, arguments_of, plain_name};
+use super::call_ids::CallIds;
 use super::chat_json::{MAX_ARGUMENTS_BYTES, whole, words};
 use super::event_json::EventJson;
+use super::message_fields::MessageFields;
 use super::offered::offered;
 use super::tool_schema::normal_form;
 
@@ -33,12 +38,19 @@ pub(super) const PROVIDER: &str = "anthropic-llm";
 /// Text of the user in a conversation that does not start with the user.
 const NOTHING_SAID: &str = "...";
 
-/// Builds the JSON of the request. The API accepts temperatures up to 1.0.
-pub(super) fn order(model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
+/// Key of the blocks of thinking among the fields that are returned. Not a field of the API.
+const THOUGHTS: &str = "thoughts";
+
+/// Types of the blocks of thinking.
+const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
+
+/// Builds the JSON of the request. The API accepts temperatures up to 1.0. `identity` is that of the
+/// model, and `model` its name.
+pub(super) fn order(identity: &str, model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
     let mut order = json!({
         "model": model,
         "max_tokens": max_tokens.max(1),
-        "messages": messages(&prompt.messages),
+        "messages": messages(identity, &prompt.messages),
         "stream": true,
         "temperature": prompt.temperature.clamp(0.0, 1.0),
     });
@@ -66,11 +78,12 @@ fn tool(tool: &OfferedTool) -> Value {
     json!({ "name": name, "description": description, "input_schema": normal_form(parameters) })
 }
 
-fn messages(all: &[ChatMessage]) -> Vec<Value> {
+fn messages(identity: &str, all: &[ChatMessage]) -> Vec<Value> {
+    let mut ids = CallIds::default();
     let mut merged: Vec<(&'static str, Vec<Value>)> = Vec::new();
     for message in all.iter().filter(|message| message.role != Role::System) {
         let role = if message.role == Role::Assistant { "assistant" } else { "user" };
-        let blocks = blocks(message);
+        let blocks = blocks(identity, message, &mut ids);
         match merged.last_mut() {
             Some((last, known)) if *last == role => known.extend(blocks),
             _ if blocks.is_empty() => {}
@@ -83,14 +96,57 @@ fn messages(all: &[ChatMessage]) -> Vec<Value> {
     merged.into_iter().map(|(role, blocks)| json!({ "role": role, "content": blocks })).collect()
 }
 
-fn blocks(message: &ChatMessage) -> Vec<Value> {
+fn blocks(identity: &str, message: &ChatMessage, ids: &mut CallIds) -> Vec<Value> {
     if message.role == Role::Tool {
         let content = &message.content;
-        let id = sent_id(&message.answers);
+        let id = ids.of_result(&message.answers);
         return vec![json!({ "type": "tool_result", "tool_use_id": id, "content": content })];
     }
-    let said = (!message.content.trim().is_empty()).then(|| text(&message.content));
-    said.into_iter().chain(message.calls.iter().map(past_call)).collect()
+    let mut said = (!message.content.trim().is_empty()).then(|| text(&message.content));
+    let mut blocks = Vec::new();
+    let mut last: Option<&Arc<Map<String, Value>>> = None;
+    for call in &message.calls {
+        let own = call.vendor.of_model(identity);
+        if let Some(own) = own
+            && last.is_none_or(|last| !Arc::ptr_eq(last, &own.message))
+        {
+            blocks.extend(
+                own.message.get(THOUGHTS).and_then(Value::as_array).into_iter().flatten().cloned(),
+            );
+            last = Some(&own.message);
+        }
+        blocks.extend(said.take());
+        blocks.push(past_call(ids.of_call(call, own.filter(|own| is_plain(&own.id))), call));
+    }
+    blocks.extend(said);
+    blocks
+}
+
+/// Returns true if the API accepts this id.
+fn is_plain(id: &str) -> bool {
+    id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+/// Removes `thinking` from a request if a call since the user's last words has no thinking before
+/// it: a rule or another model made it. The API accepts thinking only from the start of a turn.
+pub(super) fn think_only_from_the_start(order: &mut Value) {
+    let blocks = |message: &Value| message["content"].as_array().cloned().unwrap_or_default();
+    let is = |block: &Value, kinds: &[&str]| kinds.iter().any(|kind| block["type"] == *kind);
+    let messages = order["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let since = messages.iter().rposition(|message| {
+        message["role"] == "user"
+            && blocks(message).iter().any(|block| !is(block, &["tool_result"]))
+    });
+    let starts_without = messages.iter().skip(since.unwrap_or_default()).any(|message| {
+        let blocks = blocks(message);
+        message["role"] == "assistant" && blocks.first().is_some_and(|first| !is(first, &THINKING))
+    });
+    if starts_without
+        && order["thinking"]["type"] == "enabled"
+        && let Some(order) = order.as_object_mut()
+    {
+        order.remove("thinking");
+    }
 }
 
 fn text(text: &str) -> Value {
@@ -98,9 +154,9 @@ fn text(text: &str) -> Value {
 }
 
 /// Converts an earlier call of the model. Arguments that are not a JSON object are omitted.
-fn past_call(call: &ToolRequest) -> Value {
+fn past_call(id: String, call: &ToolRequest) -> Value {
     let input: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
-    json!({ "type": "tool_use", "id": sent_id(&call.id), "name": call.name, "input": input })
+    json!({ "type": "tool_use", "id": id, "name": call.name, "input": input })
 }
 
 /// Call that is still being written.
@@ -115,7 +171,7 @@ struct PartialCall {
 impl PartialCall {
     fn whole(self) -> ToolRequest {
         let Self { id, name, arguments } = self;
-        ToolRequest { id, name, arguments: arguments_of(&arguments) }
+        ToolRequest { id, name, arguments: arguments_of(&arguments), ..ToolRequest::default() }
     }
 }
 
@@ -123,6 +179,12 @@ impl PartialCall {
 #[derive(Default)]
 pub(super) struct AnswerAssembler {
     json: EventJson,
+    /// Model that answers.
+    identity: Arc<str>,
+    /// Thinking since the last call that was passed on.
+    thoughts: MessageFields,
+    /// Fields of the last call that was passed on.
+    returned: Arc<Map<String, Value>>,
     /// Calls that are being written, by the index of their block.
     calls: BTreeMap<u64, PartialCall>,
     /// Call of the block that ended last.
@@ -139,6 +201,10 @@ pub(super) struct AnswerAssembler {
 }
 
 impl AnswerParser for AnswerAssembler {
+    fn of(identity: &Arc<str>, _prompt: &Prompt) -> Self {
+        Self { identity: Arc::clone(identity), ..Self::default() }
+    }
+
     fn read(&mut self, event: &str) -> Result<(), ProviderError> {
         let Some(event) = self.json.read(event) else { return Ok(()) };
         let index = whole(&event["index"]).unwrap_or_default();
@@ -234,7 +300,12 @@ impl AnswerAssembler {
                 // Empty if the arguments follow in fragments.
                 self.arguments(index, &block["input"]);
             }
-            "thinking" | "redacted_thinking" => self.thinks_apart = true,
+            kind if THINKING.contains(&kind) => {
+                self.thinks_apart = true;
+                if let Some(block) = block.as_object() {
+                    self.thoughts.add_entry(THOUGHTS, block);
+                }
+            }
             // Built-in tools of the API.
             _ => {}
         }
@@ -244,8 +315,15 @@ impl AnswerAssembler {
         match delta["type"].as_str().unwrap_or_default() {
             "text_delta" | "text" => self.say(words(delta)),
             "input_json_delta" => self.arguments(index, &delta["partial_json"]),
+            "thinking_delta" => self.think("thinking", &delta["thinking"]),
+            "signature_delta" => self.think("signature", &delta["signature"]),
             _ => {}
         }
+    }
+
+    /// Adds a piece to the last block of thinking.
+    fn think(&mut self, field: &str, piece: &Value) {
+        self.thoughts.add_to_entry(THOUGHTS, field, piece.as_str().unwrap_or_default());
     }
 
     /// Adds arguments to the call of a block.
@@ -289,6 +367,16 @@ impl AnswerAssembler {
         if call.arguments.trim().is_empty() {
             call.arguments = "{}".into();
         }
+        let thoughts = self.thoughts.take();
+        if !thoughts.is_empty() {
+            self.returned = thoughts;
+        }
+        call.vendor = VendorFields::new(ReturnedFields {
+            model: Arc::clone(&self.identity),
+            id: call.id.clone(),
+            message: Arc::clone(&self.returned),
+            ..ReturnedFields::default()
+        });
         self.ready.push_back(LlmDelta::Call(call));
     }
 

@@ -5,6 +5,7 @@ pub mod anthropic;
 mod base;
 pub mod by_name;
 mod call_assembler;
+mod call_ids;
 pub mod call_limit;
 mod chat_json;
 mod clock;
@@ -16,6 +17,7 @@ pub(crate) mod fields;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub(crate) mod markup;
+mod message_fields;
 mod messages_json;
 pub mod model_chain;
 pub(crate) mod model_metrics;

@@ -41,8 +41,12 @@ mod tests {
     #[test]
     fn called_tools_are_offered_if_a_prompt_has_none() {
         assert!(offered(&Prompt::default()).0.is_empty());
-        let call =
-            |name: &str| ToolRequest { id: "a".into(), name: name.into(), arguments: "{}".into() };
+        let call = |name: &str| ToolRequest {
+            id: "a".into(),
+            name: name.into(),
+            arguments: "{}".into(),
+            ..ToolRequest::default()
+        };
         let calls = vec![call("g"), call("f"), call("g"), call(""), call("a b")];
         let messages = vec![ChatMessage::calling("", calls)];
         let prompt = Prompt { messages, ..Prompt::default() };

@@ -63,7 +63,8 @@ impl Llm for OpenAiLlm {
         // A prompt without a maximum length gets the one of the settings.
         let max_tokens =
             if prompt.max_tokens == 0 { settings.max_tokens } else { prompt.max_tokens };
-        let mut order = chat_json::order(&settings.model, max_tokens, &prompt);
+        let identity = self.base.known.identity();
+        let mut order = chat_json::order(identity, &settings.model, max_tokens, &prompt);
         if settings.usage {
             order = chat_json::with_usage(order);
         }
@@ -92,7 +93,7 @@ async fn prefetch(
     settings: &LlmSettings,
     opening: &Prompt,
 ) -> Result<(), ProviderError> {
-    let mut order = chat_json::order(&settings.model, 1, opening);
+    let mut order = chat_json::order(base.known.identity(), &settings.model, 1, opening);
     extra::add(&mut order, &settings.extra);
     order["service_tier"] = "flex".into();
     let by = Instant::now() + ms(settings.timeout_ms);

@@ -129,7 +129,12 @@ async fn a_model_that_may_not_call_is_still_offered_its_tools() {
     );
     // Removed tools are offered too, if the conversation still contains calls of them.
     let mut gone = prompt();
-    let call = ToolRequest { id: "a".into(), name: "g".into(), arguments: "{}".into() };
+    let call = ToolRequest {
+        id: "a".into(),
+        name: "g".into(),
+        arguments: "{}".into(),
+        ..ToolRequest::default()
+    };
     gone.messages.insert(2, ChatMessage::calling("", vec![call]));
     gone.messages.insert(3, ChatMessage::result("a", "done"));
     let last = sent(gone).await;
@@ -172,8 +177,9 @@ async fn tools_are_offered_and_called_and_their_results_sent() {
         id: format!("call-{n}"),
         name: name.into(),
         arguments: r#"{"city": "柏林"}"#.into(),
+        ..ToolRequest::default()
     };
-    let calls = vec![call(0, "today"), call(1, "tomorrow")];
+    let calls = [call(0, "today"), call(1, "tomorrow")];
     let [.., LlmDelta::Calling, today, tomorrow, finished] = &deltas[..] else {
         panic!("{deltas:?}")
     };
@@ -182,7 +188,11 @@ async fn tools_are_offered_and_called_and_their_results_sent() {
         [&LlmDelta::Call(calls[0].clone()), &LlmDelta::Call(calls[1].clone())]
     );
     assert!(matches!(finished, LlmDelta::Finished { truncated: false, .. }), "{finished:?}");
-    asked.messages.push(ChatMessage::calling("", calls));
+    let made = deltas.iter().filter_map(|delta| match delta {
+        LlmDelta::Call(call) => Some(call.clone()),
+        _ => None,
+    });
+    asked.messages.push(ChatMessage::calling("", made.collect()));
     asked.messages.push(ChatMessage::result("call-0", "22 °C"));
     asked.messages.push(ChatMessage::result("call-1", "23 °C"));
     check_reply(&llm.reply(asked).try_collect::<Vec<_>>().await.unwrap());

@@ -9,6 +9,7 @@ mod funasr;
 mod llm;
 mod llm_anthropic;
 mod llm_fallback;
+mod llm_returned;
 mod pool;
 mod several;
 mod state;

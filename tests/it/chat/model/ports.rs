@@ -97,7 +97,12 @@ fn calls_of(text: &str) -> Vec<Result<LlmDelta, ProviderError>> {
     let call = |(n, line): (usize, &str)| {
         let (name, arguments) = line.strip_prefix("call ")?.split_once(' ')?;
         let id = format!("call-{n}");
-        let request = ToolRequest { id, name: name.into(), arguments: arguments.into() };
+        let request = ToolRequest {
+            id,
+            name: name.into(),
+            arguments: arguments.into(),
+            ..ToolRequest::default()
+        };
         Some(Ok(LlmDelta::Call(request)))
     };
     text.lines().enumerate().filter_map(call).collect()

@@ -66,9 +66,10 @@ fn usage_is_read_from_every_place() {
 fn malformed_arguments_are_not_sent_back() {
     let call = |arguments: &str| {
         let arguments = arguments.to_owned();
-        ToolRequest { id: "a".into(), name: "f".into(), arguments }
+        ToolRequest { id: "a".into(), name: "f".into(), arguments, ..ToolRequest::default() }
     };
-    let sent = |arguments| json!(past_call(&call(arguments)))["function"]["arguments"].clone();
+    let sent =
+        |arguments| json!(past_call("a".into(), &call(arguments)))["function"]["arguments"].clone();
     assert_eq!(sent("{\"x\": 1}"), "{\"x\": 1}");
     assert_eq!(sent("{\"x\": "), "{}");
     assert_eq!(sent("7"), "{}");

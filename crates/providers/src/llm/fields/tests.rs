@@ -35,7 +35,7 @@ impl Base {
 }
 
 fn openai() -> ModelFindings {
-    ModelFindings::new(OPENAI, "gpt")
+    ModelFindings::new(OPENAI, "http://base/v1", "gpt")
 }
 
 fn order() -> Value {
@@ -253,11 +253,47 @@ fn models_that_think_without_a_mark_are_guessed_by_name_and_learnt() {
         ("qwen3-8b", Opening::Marked),
         ("gpt-4r1o", Opening::Marked),
     ] {
-        assert_eq!(ModelFindings::new(OPENAI, model).opening(), opening, "{model}");
+        assert_eq!(
+            ModelFindings::new(OPENAI, "http://base/v1", model).opening(),
+            opening,
+            "{model}"
+        );
     }
     let known = openai();
     known.began(Opening::Missing);
     assert_eq!(known.opening(), Opening::Missing);
     known.began(Opening::Marked);
     assert_eq!(known.opening(), Opening::Marked);
+}
+
+#[test]
+fn calls_without_a_signature_get_a_substitute_at_google() {
+    let call = |name: &str| json!({ "id": "a", "function": { "name": name } });
+    let mut own = call("f");
+    own["extra_content"]["google"]["thought_signature"] = "s".into();
+    let order = |first: Value| {
+        json!({ "messages": [
+            { "role": "user", "content": "hi" },
+            { "role": "assistant", "tool_calls": [first, call("g")] },
+            { "role": "assistant", "content": "hi" },
+        ] })
+    };
+    let signature = |base: &str, first: &Value| {
+        let known = ModelFindings::new(OPENAI, base, "gemini-3");
+        let sent = known.without_refused(order(first.clone()));
+        let calls = sent["messages"][1]["tool_calls"].clone();
+        assert!(calls[1].get("extra_content").is_none(), "only the first of an answer has one");
+        calls[0].pointer("/extra_content/google/thought_signature").cloned()
+    };
+    let substitute = Some(json!("skip_thought_signature_validator"));
+    for (base, expected) in [
+        ("https://generativelanguage.googleapis.com/v1beta/openai/", &substitute),
+        ("https://europe-west4-aiplatform.googleapis.com/v1/openapi", &substitute),
+        ("https://googleapis.com.example.org/v1", &None),
+        ("https://notgoogleapis.com/v1", &None),
+        ("https://api.openai.com/v1", &None),
+    ] {
+        assert_eq!(signature(base, &call("f")), *expected, "{base}");
+        assert_eq!(signature(base, &own), Some(json!("s")), "{base}");
+    }
 }

@@ -445,7 +445,12 @@ impl AnswerFilter {
             self.call_begins();
             self.calls += 1;
             let id = format!("call_{:016x}", fastrand::u64(..));
-            self.ready.push_back(LlmDelta::Call(ToolRequest { id, name, arguments }));
+            self.ready.push_back(LlmDelta::Call(ToolRequest {
+                id,
+                name,
+                arguments,
+                ..ToolRequest::default()
+            }));
         }
     }
 

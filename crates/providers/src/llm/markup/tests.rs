@@ -264,6 +264,7 @@ fn a_tool_is_identified_despite_a_namespace_before_its_name() {
                 id: "a".into(),
                 name: name.into(),
                 arguments: "{}".into(),
+                ..ToolRequest::default()
             })
         };
         screen.push(call(name));

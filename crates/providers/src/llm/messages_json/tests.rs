@@ -7,11 +7,16 @@ use serde_json::{Value, json};
 use super::*;
 
 fn request(id: &str, name: &str, arguments: &str) -> ToolRequest {
-    ToolRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
+    ToolRequest {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+        ..ToolRequest::default()
+    }
 }
 
 fn sent(messages: Vec<ChatMessage>) -> Value {
-    order("m", 10, &Prompt { messages, ..Prompt::default() })
+    order("b m", "m", 10, &Prompt { messages, ..Prompt::default() })
 }
 
 #[test]
@@ -27,6 +32,7 @@ fn messages_alternate_and_the_system_prompt_is_separate() {
         ChatMessage::new(Role::User, "And now?"),
         ChatMessage::new(Role::System, "Answer in English."),
     ]);
+    let [a, b] = ["a:1", ""].map(|id| CallIds::default().of_result(id));
     let text = |text: &str| json!({ "type": "text", "text": text });
     let called = |id: &str, name: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
     let result = |id: &str, content: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": content });
@@ -41,9 +47,9 @@ fn messages_alternate_and_the_system_prompt_is_separate() {
         "messages": [
             { "role": "user", "content": [text("Hi."), text("Weather?")] },
             { "role": "assistant", "content": [
-                text("I look."), called("a_1", "f", json!({ "x": 1 })), called("_", "g", json!({})),
+                text("I look."), called(&a, "f", json!({ "x": 1 })), called(&b, "g", json!({})),
             ] },
-            { "role": "user", "content": [result("a_1", "sunny"), result("_", ""), text("And now?")] },
+            { "role": "user", "content": [result(&a, "sunny"), result(&b, ""), text("And now?")] },
         ],
     });
     assert_eq!(order, expected);
@@ -67,7 +73,7 @@ fn a_conversation_starts_with_the_user_and_has_no_blank_text() {
 fn a_temperature_is_limited_to_the_range_of_the_api() {
     let sent = |temperature| {
         let prompt = Prompt { temperature, ..Prompt::default() };
-        order("m", 10, &prompt)["temperature"].to_string()
+        order("b m", "m", 10, &prompt)["temperature"].to_string()
     };
     assert_eq!([sent(1.7), sent(0.7), sent(0.0)], ["1.0", "0.7", "0.0"]);
 }

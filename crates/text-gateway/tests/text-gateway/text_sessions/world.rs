@@ -166,7 +166,12 @@ impl Llm for TestModel {
         let call = |(n, (name, arguments)): (usize, &(&str, &str))| {
             let name = (*name).to_owned();
             let arguments = (*arguments).to_owned();
-            Ok(LlmDelta::Call(ToolRequest { id: format!("c{number}-{n}"), name, arguments }))
+            Ok(LlmDelta::Call(ToolRequest {
+                id: format!("c{number}-{n}"),
+                name,
+                arguments,
+                ..ToolRequest::default()
+            }))
         };
         let deltas: Vec<Result<LlmDelta, ProviderError>> = match kind.as_str() {
             "fail" | "refused" | "late" => vec![Err(fault)],

@@ -174,7 +174,7 @@ impl Tool {
     async fn count(&self, key: &str) -> EndedCall {
         let name = self.offer.resolve_name("count").unwrap().to_owned();
         let arguments = json!({ "key": key }).to_string();
-        let request = ToolRequest { id: "1".into(), name, arguments };
+        let request = ToolRequest { id: "1".into(), name, arguments, ..ToolRequest::default() };
         let until = tokio::time::Instant::now() + 2 * WITHIN;
         let mut calls = self.toolbox.begin(&self.offer, &[request], "", until);
         calls.next().await;

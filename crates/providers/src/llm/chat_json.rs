@@ -47,6 +47,10 @@ pub(super) const REASONING: &str = "reasoning_content";
 /// The same as a list, in some gateways.
 pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 
+/// Words of the assistant between a result and the user's next words, if a turn was cut there.
+/// Mistral refuses the user's words after a result, and some servers refuse empty words.
+const ACKNOWLEDGED: &str = "OK.";
+
 /// Builds the JSON of the request: async-openai's types, with corrections for compatible servers.
 /// `identity` is that of the model, and `model` its name.
 pub(super) fn order(identity: &str, model: &str, max_tokens: u32, prompt: &Prompt) -> Value {
@@ -74,7 +78,11 @@ pub(super) fn order(identity: &str, model: &str, max_tokens: u32, prompt: &Promp
 fn messages(identity: &str, all: &[ChatMessage]) -> Vec<Value> {
     let mut ids = CallIds::default();
     let mut sent: Vec<Value> = Vec::with_capacity(all.len());
-    for message in all {
+    for (place, message) in all.iter().enumerate() {
+        let before = place.checked_sub(1).map(|before| all[before].role);
+        if message.role == Role::User && before == Some(Role::Tool) {
+            sent.push(json!({ "role": "assistant", "content": ACKNOWLEDGED }));
+        }
         let mut written = json!(self::message(identity, message, &mut ids));
         // Some servers require the field in messages with calls, too.
         if written.get("content").is_none() {

@@ -325,3 +325,35 @@ proptest! {
         prop_assert_eq!(told(&events).0, expected);
     }
 }
+
+#[test]
+fn the_assistant_speaks_between_a_result_and_the_next_words() {
+    let call = |id: &str| ToolRequest {
+        id: id.into(),
+        name: "f".into(),
+        arguments: "{}".into(),
+        ..ToolRequest::default()
+    };
+    let messages = vec![
+        ChatMessage::new(Role::User, "Open the gate."),
+        ChatMessage::calling("", vec![call("rule_1"), call("call_2")]),
+        ChatMessage::result("rule_1", "opened"),
+        ChatMessage::result("call_2", "opened"),
+        ChatMessage::new(Role::User, "A story, please."),
+        ChatMessage::calling("Well.", vec![call("D681PevKs")]),
+        ChatMessage::result("D681PevKs", "none"),
+    ];
+    let order = order("b m", "m", 10, &Prompt { messages, ..Prompt::default() });
+    let messages = order["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    let expected = ["user", "assistant", "tool", "tool", "assistant", "user", "assistant", "tool"];
+    assert_eq!(roles, expected);
+    assert!(!messages[4]["content"].as_str().unwrap().trim().is_empty());
+    let ids = |at: usize| messages[at]["tool_calls"].as_array().unwrap().iter();
+    let calls: Vec<_> = ids(1).chain(ids(6)).map(|call| call["id"].as_str().unwrap()).collect();
+    let answers = [2, 3, 7].map(|at: usize| messages[at]["tool_call_id"].as_str().unwrap());
+    assert_eq!(calls, answers);
+    for id in calls {
+        assert!(id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()), "{id}");
+    }
+}

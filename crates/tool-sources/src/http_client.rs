@@ -90,7 +90,7 @@ impl StreamableHttpClient for RepairingClient {
         if !status.is_success() {
             return self.refused(response, &message, in_session).await;
         }
-        let repair = repair_of(&message);
+        let repair = Repair::of_answer_to(&message);
         let session = header(&response, &SESSION);
         if kind(&response).contains("event-stream") {
             let is_lost = in_session.then(|| Arc::clone(&self.is_lost));
@@ -192,13 +192,6 @@ async fn body(response: Response, most: usize) -> Result<String, HttpError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the reader of the answers to this message.
-fn repair_of(message: &ClientJsonRpcMessage) -> Repair {
-    let repair = Repair::of_configured();
-    repair.note(message);
-    repair
-}
-
 /// Returns the message in a text that answers the request; if there is none, the first message.
 async fn answer(repair: &Repair, text: String) -> Option<ServerJsonRpcMessage> {
     let mut messages = repair.read_apart(text).await;
@@ -238,7 +231,8 @@ impl RepairingClient {
         let told = mapping::short(&body);
         if !is_forbidden
             && status != StatusCode::TOO_MANY_REQUESTS
-            && let Some(error @ JsonRpcMessage::Error(_)) = answer(&repair_of(message), body).await
+            && let Some(error @ JsonRpcMessage::Error(_)) =
+                answer(&Repair::of_answer_to(message), body).await
         {
             return Ok(StreamableHttpPostResponse::Json(error, session));
         }

@@ -46,12 +46,14 @@ pub(super) struct Repair {
     waiting: Arc<Mutex<Vec<(RequestId, String)>>>,
     /// Maximum weight of a message, in bytes of memory when parsed.
     max_weight: usize,
+    /// True if the messages are the answer to one request.
+    is_of_one_request: bool,
 }
 
 impl Default for Repair {
     /// Creates the reader for a peer that connects by itself.
     fn default() -> Self {
-        Self { waiting: Arc::default(), max_weight: MAX_WEIGHT }
+        Self { waiting: Arc::default(), max_weight: MAX_WEIGHT, is_of_one_request: false }
     }
 }
 
@@ -59,6 +61,13 @@ impl Repair {
     /// Creates the reader for a server that the operator has configured.
     pub(super) fn of_configured() -> Self {
         Self { max_weight: MAX_WEIGHT_CONFIGURED, ..Self::default() }
+    }
+
+    /// Creates the reader for the answer of a configured server to one message, sent alone.
+    pub(super) fn of_answer_to(sent: &ClientJsonRpcMessage) -> Self {
+        let repair = Self { is_of_one_request: true, ..Self::of_configured() };
+        repair.note(sent);
+        repair
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<(RequestId, String)>> {
@@ -115,7 +124,7 @@ impl Repair {
             Ok(Outline { id, .. }) => serde_json::to_value(id?).ok()?,
             Err(_) => text::outer_id(text).filter(|id| place(&self.waiting(), id).is_some())?,
         };
-        let (id, _) = self.answered(Some(&id), true)?;
+        let (id, _) = self.answered(Some(&id), false)?;
         failed(&id, &format!("the answer {why}"))
     }
 
@@ -147,12 +156,16 @@ impl Repair {
     }
 
     /// Returns the request that this id answers, and its method if known. An error without an id
-    /// ends the only pending request.
+    /// ends the only pending request, as does one with an unknown id in the answer to one request:
+    /// Python's SDK gives errors outside a request the id `server-error`.
     fn answered(&self, id: Option<&Value>, is_error: bool) -> Option<(RequestId, String)> {
         let id = id.filter(|id| !id.is_null());
         let mut waiting = self.waiting();
         let answered = match id {
-            Some(id) => place(&waiting, id),
+            Some(id) => {
+                let only = is_error && self.is_of_one_request && waiting.len() == 1;
+                place(&waiting, id).or(only.then_some(0))
+            }
             None => (is_error && waiting.len() == 1).then_some(0),
         };
         match answered {
@@ -351,6 +364,26 @@ mod tests {
         let two = Repair::default();
         two.waiting().extend(waiting);
         assert!(two.read(r#"{"id":null,"error":{"message":"which?"}}"#).is_empty());
+    }
+
+    #[test]
+    fn an_error_in_the_answer_to_one_request_ends_it_whatever_its_id() {
+        let foreign = json!({"id": "server-error", "error": {"code": INTERNAL, "message": "boom"}});
+        let call =
+            json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "f"}});
+        let call: ClientJsonRpcMessage = parsed(&call).unwrap();
+        let alone = Repair::of_answer_to(&call);
+        let read = serde_json::to_value(alone.read(&foreign.to_string())).unwrap();
+        assert_eq!((&read[0]["id"], &read[0]["error"]["message"]), (&json!(3), &json!("boom")));
+        // On a connection of many requests, it may be about another one.
+        let shared = waiting_for(3, "tools/call");
+        let read = serde_json::to_value(shared.read(&foreign.to_string())).unwrap();
+        assert_eq!((&read[0]["id"], shared.waiting().len()), (&json!("server-error"), 1));
+        // A result is that of the request with its id.
+        let alone = Repair::of_answer_to(&call);
+        let read = alone.read(&json!({"id": "other", "result": {"content": []}}).to_string());
+        assert_eq!(serde_json::to_value(read).unwrap()[0]["id"], "other");
+        assert_eq!(alone.waiting().len(), 1);
     }
 
     #[test]

@@ -149,9 +149,11 @@ const STATUSES: [(RangeInclusive<u16>, ProviderErrorKind); 23] = {
 };
 
 /// Error codes that are more precise than the status, which may be 400, 403 or 429.
-const CODES: [(&str, ProviderErrorKind); 16] = {
-    use ProviderErrorKind::{NotServed, TooLarge, Unauthorized};
+const CODES: [(&str, ProviderErrorKind); 17] = {
+    use ProviderErrorKind::{Fault, NotServed, TooLarge, Unauthorized};
     [
+        // The model wrote an invalid call this time.
+        ("tool_use_failed", Fault),
         ("model_not_found", NotServed),
         ("model_not_supported", NotServed),
         ("model_not_available", NotServed),

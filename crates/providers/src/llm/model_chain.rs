@@ -274,6 +274,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_invalid_call_of_the_model_is_retried_and_then_left_to_the_next_model() {
+        let body = br#"{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=f>{}"}}"#;
+        let failed = || answer(400, "", body);
+        for asker in askers() {
+            let server = ScriptedServer::start([failed(), hi()]).await;
+            let told = ask(&settings(&server, MINUTE), &asker).await;
+            assert_eq!((&*told.text, told.failed, server.requests()), ("Hi.", None, 2));
+        }
+        let failing = ScriptedServer::start((0..9).map(|_| failed())).await;
+        let next = ScriptedServer::start([hi()]).await;
+        let url = next.url("http", "/v1");
+        let fallback = toml::from_str(&format!("base_url = '{url}'\nmodel = 'm'")).unwrap();
+        let settings = LlmSettings { fallback: vec![fallback], ..settings(&failing, MINUTE) };
+        let told = ask(&settings, &askers()[0]).await;
+        assert_eq!((&*told.text, told.failed, next.requests()), ("Hi.", None, 1));
+    }
+
+    #[tokio::test]
     async fn a_wait_that_a_model_requests_is_respected_in_every_form() {
         // A client that ignores the header waits for a quarter of a second.
         let least = Duration::from_secs(1);

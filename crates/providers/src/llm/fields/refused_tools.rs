@@ -101,11 +101,7 @@ impl Complaint {
             }
         }
         let lower = text.to_lowercase();
-        let is_of_answer = told.code.as_deref() == Some("tool_use_failed");
-        if told.code.as_deref().and_then(kind_of_code).is_some()
-            || is_of_answer
-            || is_about_another(&lower)
-        {
+        if told.code.as_deref().and_then(kind_of_code).is_some() || is_about_another(&lower) {
             return None;
         }
         let of_name = named(&text, tools).filter(|_| may_be_one).map(Self::Name);

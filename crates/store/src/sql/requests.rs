@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::error::SqlError;
-use super::{SqlStore, StoreTransaction, text};
+use super::{SqlStore, StoreTransaction, text, unusable};
 
 /// Maximum number of stored requests of a session. Beyond it, the oldest are deleted.
 const MAX_KNOWN: i64 = 256;
@@ -90,7 +90,8 @@ impl SqlStore {
     }
 }
 
-/// Stores the answer to the request of a turn, if it has a key. Returns false if the key is already
+/// Stores the answer to the request of a turn, if it has a key, and subtracts the answers that are
+/// deleted for it from the size of the session. Returns false if the key is already
 /// stored, unless the request was recorded under the same lock.
 pub(super) async fn answer(work: &mut StoreTransaction, turn: &KeptTurn) -> Result<bool, SqlError> {
     let Some(key) = &turn.key else { return Ok(true) };
@@ -121,16 +122,28 @@ async fn note(
     if noted.rows_affected() == 0 {
         return Ok(false);
     }
-    sqlx::query(
+    let forgotten: Vec<String> = sqlx::query_scalar(
         "DELETE FROM chat_turns WHERE session_id = $1 AND request_key IN \
          (SELECT request_key FROM chat_turns WHERE session_id = $1 \
-         ORDER BY fence DESC, request_key LIMIT $2 OFFSET $3)",
+         ORDER BY fence DESC, request_key LIMIT $2 OFFSET $3) RETURNING answer",
     )
     .bind(id)
     .bind(FORGOTTEN_AT_ONCE)
     .bind(MAX_KNOWN)
-    .execute(&mut **work)
+    .fetch_all(&mut **work)
     .await?;
+    let bytes: usize = forgotten.iter().map(String::len).sum();
+    if bytes > 0 {
+        // Answers of earlier versions were not counted.
+        sqlx::query(
+            "UPDATE chat_sessions SET stored_bytes = \
+             CASE WHEN stored_bytes > $2 THEN stored_bytes - $2 ELSE 0 END WHERE session_id = $1",
+        )
+        .bind(id)
+        .bind(i64::try_from(bytes).map_err(unusable)?)
+        .execute(&mut **work)
+        .await?;
+    }
     Ok(true)
 }
 

@@ -9,7 +9,12 @@ use hearken_test_support::places::Place;
 
 use super::{on_every_store, open};
 
-on_every_store!(sessions_have_owners, the_usage_of_an_owner_is_counted, unused_sessions_are_found);
+on_every_store!(
+    sessions_have_owners,
+    the_usage_of_an_owner_is_counted,
+    answers_that_were_deleted_do_not_count,
+    unused_sessions_are_found,
+);
 
 async fn sessions_have_owners(place: Arc<Place>) {
     let store = open(&place);
@@ -74,6 +79,31 @@ async fn the_usage_of_an_owner_is_counted(place: Arc<Place>) {
     assert_eq!(used().await.sessions, 1, "a deleted session still counts");
     store.purge(&id("a")).await.unwrap();
     assert_eq!(used().await, StorageUsage::default());
+}
+
+async fn answers_that_were_deleted_do_not_count(place: Arc<Place>) {
+    /// Number of answers that a session stores.
+    const STORED: i64 = 256;
+    let store = open(&place);
+    ChatStore::create(&store, &session("a"), "ann").await.unwrap();
+    let used = async || store.usage("ann").await.unwrap().bytes;
+    let answered = async |number: i64| {
+        let named = KeptTurn {
+            key: Some(key(&format!("{number:04}"))),
+            answer: "x".repeat(1_000),
+            ..turn("a", number, number, &["q"])
+        };
+        store.keep_turn(&named).await.unwrap();
+        used().await
+    };
+    let mut before = answered(0).await;
+    for number in 1..STORED + 3 {
+        let after = answered(number).await;
+        let grown = after - before;
+        let is_full = number >= STORED;
+        assert_eq!(grown < 1_000, is_full, "answer {number}: {grown} bytes more");
+        before = after;
+    }
 }
 
 async fn unused_sessions_are_found(place: Arc<Place>) {

@@ -85,6 +85,7 @@ impl DeviceActor {
             leaving: false,
             forgets: 0,
             to_say: VecDeque::new(),
+            messages_held_until: None,
             notice_given: false,
             wants_partials: false,
             sent: None,
@@ -259,6 +260,7 @@ impl Handler<NothingRecognised> for DeviceActor {
         }
         if let Some(live) = self.live.take_if(|l| l.turn.id == message.turn) {
             live.turn.cut();
+            self.state.messages_held_until = None;
         }
         self.say_next();
         self.count();

@@ -2,6 +2,7 @@
 //! senders, which are the device registry and the tool host.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::AsyncContext as _;
 use hearken_dialogue::TurnInput;
@@ -9,12 +10,17 @@ use hearken_dialogue::metrics::actor_metrics;
 use hearken_ports::ToolSource;
 use hearken_proto::device::Downlink;
 use hearken_socket::SocketContext;
+use tokio::time::Instant;
 
 use super::DeviceActor;
 use crate::messages::DeviceOrder;
 
 /// Maximum number of messages that wait to be spoken at the end of a turn.
 const MAX_TO_SAY: usize = 8;
+
+/// Time after an abort in which messages wait for the person's words: firmware sends `abort` when a
+/// person starts to talk, too, and waiting messages would be spoken before their first word.
+const ABORT_HOLD: Duration = Duration::from_secs(5);
 
 type Ctx = SocketContext<DeviceActor>;
 
@@ -53,10 +59,20 @@ impl DeviceActor {
         }
     }
 
+    /// Lets the waiting messages wait for the end of the next turn, or for [`ABORT_HOLD`] if none
+    /// starts.
+    pub(super) fn hold_messages(&mut self) {
+        if !self.state.to_say.is_empty() {
+            self.state.messages_held_until = Some(Instant::now() + ABORT_HOLD);
+        }
+    }
+
     /// Speaks the message that has waited longest, unless a turn is live: a message does not
     /// interrupt a conversation.
     pub(super) fn say_next(&mut self) {
+        let held = self.state.messages_held_until.is_some_and(|until| Instant::now() < until);
         if self.state.greeted
+            && !held
             && self.live.is_none()
             && let Some(text) = self.state.to_say.pop_front()
         {

@@ -67,13 +67,6 @@ impl DeviceActor {
         }
     }
 
-    /// Ends the live turn at once, because the person presses the button. A message that was not
-    /// heard yet is spoken after the next turn.
-    pub(super) fn cut_for_button(&mut self, ctx: &mut Ctx) {
-        self.requeue_unheard_message();
-        self.cut(ctx);
-    }
-
     /// Puts the message of the live turn, if it has one that was not heard yet, before the other
     /// pending ones.
     fn requeue_unheard_message(&mut self) {
@@ -83,9 +76,11 @@ impl DeviceActor {
         }
     }
 
-    /// Ends the live turn at once: nothing more of it is sent. Returns true if the device was sent
-    /// `tts stop`.
+    /// Ends the live turn at once: nothing more of it is sent. A message that was not heard yet
+    /// waits again, whatever ends it: one press of a button arrives as `abort`, as `listen start`
+    /// or as both. Returns true if the device was sent `tts stop`.
     pub(super) fn cut(&mut self, ctx: &mut Ctx) -> bool {
+        self.requeue_unheard_message();
         // Without a live turn, `play` drops all steps that are still on their way.
         let Some(live) = self.live.take() else { return false };
         live.turn.trace().end(Stage::Playback);
@@ -217,6 +212,7 @@ impl DeviceActor {
         if leaves && self.state.to_say.is_empty() {
             return self.leave(Fault::Idle, ctx);
         }
+        self.state.messages_held_until = None;
         self.say_next();
     }
 }

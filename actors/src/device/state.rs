@@ -131,6 +131,8 @@ pub(super) struct ConnectionState {
     pub(super) forgets: u64,
     /// Messages that wait for the end of a turn.
     pub(super) to_say: VecDeque<String>,
+    /// Time until which they also wait without a turn.
+    pub(super) messages_held_until: Option<Instant>,
     pub(super) notice_given: bool,
     /// True if the client asked for partial transcripts.
     pub(super) wants_partials: bool,

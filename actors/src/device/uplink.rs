@@ -156,7 +156,7 @@ impl DeviceActor {
             return;
         }
         if mode == ListenMode::Manual {
-            self.cut_for_button(ctx);
+            self.cut(ctx);
         }
         // In the other modes its microphone is closed while the server speaks.
         let guarded = realtime && self.rules.guards_echo;
@@ -189,6 +189,7 @@ impl DeviceActor {
             return;
         }
         let stopped = self.cut(ctx);
+        self.hold_messages();
         self.order(UplinkItem::Forget, ctx);
         if !stopped {
             self.send(&Downlink::TtsStop, ctx);

@@ -4,6 +4,7 @@
 use hearken_actors::messages::DeviceOrder;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
+use hearken_audio::sound;
 use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::turn_rate::TurnRates;
 use hearken_ports::{Devices as _, Unreachable};
@@ -64,6 +65,77 @@ async fn a_spoken_message_waits_for_the_end_of_the_turn() {
     }
     assert_eq!(shown(&pipeline), ["Good day.", "The wash is done.", "And dried."]);
     next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
+}
+
+/// Pushes a message, and returns when the device was sent `tts start`, before any sound.
+async fn about_to_say(pipeline: &mut TestPipeline, text: &str) {
+    pipeline.forget();
+    let order = DeviceOrder::Say(text.into());
+    pipeline.device_registry().order(&id(), order).expect("the device is connected");
+    pipeline.until("tts/start").await;
+}
+
+#[actix::test]
+async fn a_message_that_was_not_heard_before_the_button_is_spoken_after_the_turn() {
+    for firmware_aborts in [false, true] {
+        let mut pipeline = listening("manual").await;
+        pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+        about_to_say(&mut pipeline, "The wash is done.").await;
+        if firmware_aborts {
+            abort(&pipeline);
+        }
+        start(&pipeline, "manual");
+        speak(&pipeline).await;
+        pipeline.pass(ms(1)).await;
+        pipeline.forget();
+        pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+        for _ in 0..2 {
+            pipeline.until("tts/stop").await;
+        }
+        assert_eq!(shown(&pipeline), ["Good day.", "The wash is done."], "{firmware_aborts}");
+        pipeline.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn an_unheard_message_waits_for_the_words_after_an_abort_and_for_the_greeting() {
+    let mut pipeline = listening("auto").await;
+    about_to_say(&mut pipeline, "The wash is done.").await;
+    abort(&pipeline);
+    start(&pipeline, "auto");
+    pipeline.stream(sound::silence(2_000)).await;
+    speak(&pipeline).await;
+    for _ in 0..3 {
+        pipeline.until("tts/stop").await;
+    }
+    assert_eq!(shown(&pipeline), ["Good day.", "The wash is done."]);
+
+    about_to_say(&mut pipeline, "And dried.").await;
+    pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+    for _ in 0..3 {
+        pipeline.until("tts/stop").await;
+    }
+    assert_eq!(shown(&pipeline).len(), 2, "the greeting, then the message");
+    assert_eq!(shown(&pipeline)[1], "And dried.");
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn without_another_turn_an_unheard_message_is_spoken_some_seconds_after_an_abort() {
+    let mut pipeline = listening("auto").await;
+    about_to_say(&mut pipeline, "The wash is done.").await;
+    abort(&pipeline);
+    let aborted = pipeline.now();
+    pipeline.pass(ms(4_500)).await;
+    assert_eq!(shown(&pipeline), [""; 0]);
+    let spoken = pipeline.until("tts/sentence_start").await;
+    assert!(spoken.at - aborted < ms(7_000), "{:?}", spoken.at - aborted);
+    // A message that was heard in part is over.
+    pipeline.pass(ms(300)).await;
+    abort(&pipeline);
+    pipeline.pass(ms(10_000)).await;
+    assert_eq!(shown(&pipeline), ["The wash is done."]);
     pipeline.hang_up().await;
 }
 

@@ -23,6 +23,8 @@ pub(super) const SOON: Duration = ms(250);
 const GRACE: Duration = ms(400);
 /// Interval between checks of the device's timers.
 const CLOCK: Duration = ms(1_200);
+/// Time for which messages wait after an abort.
+const ABORT_HOLD: Duration = ms(5_000);
 /// Interval between pings.
 const PING: Duration = ms(30_000);
 /// Maximum number of packets of voice that never start an utterance.
@@ -195,7 +197,8 @@ impl Follower {
             }
             State::Idle | State::Listening(_) => match p.model.utterance {
                 None if p.model.waits > 0 && p.model.greeted => {
-                    Some((Event::SaysNext, p.since, p.since + CLOCK))
+                    let held = if p.model.held { ABORT_HOLD } else { Duration::ZERO };
+                    Some((Event::SaysNext, p.since, p.since + held + CLOCK))
                 }
                 Some(utterance) => self.end_of_speech(p, utterance),
                 None => None,
@@ -294,8 +297,9 @@ impl Follower {
         match event {
             // A message from elsewhere may overtake an event of the device just before.
             Event::Says if self.wire.crossed => {
+                // If that was an abort, it holds the message.
                 let queued = before.iter().map(|p| Possible {
-                    model: p.model.queues(),
+                    model: Model { held: true, ..p.model.queues() },
                     since: at,
                     ..p.clone()
                 });

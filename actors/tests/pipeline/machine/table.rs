@@ -96,6 +96,8 @@ pub(crate) struct Model {
     pub(crate) sounds: bool,
     /// Number of messages that wait to be spoken.
     pub(crate) waits: usize,
+    /// True if they wait for a turn, or for a few seconds, after an abort.
+    pub(crate) held: bool,
     /// True if words wait for their second half.
     pub(crate) kept: bool,
     /// Number of `stt` messages.
@@ -119,6 +121,7 @@ impl Model {
         greeted: false,
         sounds: false,
         waits: 0,
+        held: false,
         kept: false,
         shown: 0,
         turns: 0,
@@ -139,16 +142,16 @@ impl Model {
         Some(match (self.state, event) {
             (NoHello, Event::Hello) => vec![Self { greeted: true, ..self }.rests()],
             (_, Event::Hello) => vec![Self { greeted: true, ..self }],
-            (_, Event::ListenStart(Mode::Manual)) => self.button_pressed(),
+            (_, Event::ListenStart(Mode::Manual)) => self.cuts_to(Self::button),
             (_, Event::ListenStart(mode)) => vec![self.opens(mode)],
             (_, Event::ListenStop) => vec![self.closes_microphone()],
-            (_, Event::WakeWord) => vec![self.cut().thinks(About::Greeting).tells_words()],
+            (_, Event::WakeWord) => self.cuts_to(|m| m.thinks(About::Greeting).tells_words()),
             (_, Event::Types { room: true }) => {
-                vec![self.cut().thinks(About::Question).tells_words()]
+                self.cuts_to(|m| m.thinks(About::Question).tells_words())
             }
-            (_, Event::Types { room: false }) => vec![self.cut().thinks(About::Phrase)],
+            (_, Event::Types { room: false }) => self.cuts_to(|m| m.thinks(About::Phrase)),
             (NoHello, Event::Abort) => vec![self],
-            (_, Event::Abort) => vec![self.cut()],
+            (_, Event::Abort) => self.cuts_to(|m| Self { held: m.waits > 0, ..m }),
             (NoHello | Idle, Event::SpeechStarts) => Vec::new(),
             (Listening(_) | Recognising, Event::SpeechStarts) => vec![self.hears_speech()],
             (Thinking | Speaking | Farewell, Event::SpeechStarts) => self.gives_way(),
@@ -185,6 +188,9 @@ impl Model {
             (Thinking | Speaking, Event::Played) => vec![Self { kept: false, ..self.rests() }],
             (Farewell, Event::Played) if self.waits > 0 => vec![self.rests()],
             (Farewell, Event::Played) => vec![self.ends(Some(1000))],
+            (Idle | Listening(_), Event::Says) if self.held && self.utterance.is_none() => {
+                vec![self.queues(), self.queues().says_next()]
+            }
             (Idle, Event::Says) => vec![self.queues().says_next()],
             (Listening(_), Event::Says) if self.utterance.is_none() && self.greeted => {
                 vec![self.queues().says_next()]
@@ -215,28 +221,30 @@ impl Model {
 
     fn thinks(self, about: About) -> Self {
         let turns = self.turns + 1;
-        Self { state: State::Thinking, about, utterance: None, sounds: false, turns, ..self }
+        let thinking = Self { state: State::Thinking, about, utterance: None, turns, ..self };
+        Self { sounds: false, held: false, ..thinking }
     }
 
     fn tells_words(self) -> Self {
         Self { shown: self.shown + 1, ..self }
     }
 
-    /// Cuts, then listens with an open utterance.
+    /// Listens with an open utterance, after a cut.
     fn button(self) -> Self {
         let utterance = Some(Utterance { button: true, hears: None });
-        let open = Self { microphone: Some(Mode::Manual), ..self }.cut();
-        Self { utterance, turns: self.turns + 1, ..open }
+        let open = Self { microphone: Some(Mode::Manual), ..self }.rests();
+        Self { utterance, turns: self.turns + 1, held: false, ..open }
     }
 
-    /// Presses the button; a message that was not heard yet waits again.
-    fn button_pressed(self) -> Vec<Self> {
+    /// Cuts, then does this; a message that was not heard yet waits again.
+    fn cuts_to(self, then: impl Fn(Self) -> Self) -> Vec<Self> {
         let speaks = matches!(self.state, State::Thinking | State::Speaking);
-        let again = Self { waits: self.waits + 1, ..self.button() };
+        let dropped = self.cut();
+        let again = Self { waits: self.waits + 1, ..dropped };
         match (speaks && self.about == About::Message, self.sounds) {
-            (false, _) => vec![self.button()],
-            (true, false) => vec![again],
-            (true, true) => vec![again, self.button()],
+            (false, _) => vec![then(dropped)],
+            (true, false) => vec![then(again)],
+            (true, true) => vec![then(again), then(dropped)],
         }
     }
 
@@ -262,7 +270,7 @@ impl Model {
     /// Starts an utterance; earlier unanswered words belong to it.
     fn hears_speech(self) -> Self {
         let utterance = Some(Utterance { button: false, hears: None });
-        Self { utterance, turns: self.turns + 1, ..self.rests() }
+        Self { utterance, turns: self.turns + 1, held: false, ..self.rests() }
     }
 
     /// Starts an utterance during a turn, which is cut, or continued if nothing of it was heard

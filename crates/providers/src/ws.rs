@@ -96,6 +96,28 @@ impl Endpoint {
         }
     }
 
+    /// Sends a ping, and waits for its answer until `deadline`. Returns a message that arrives
+    /// before it.
+    pub(super) async fn receive_or_pong(
+        &self,
+        socket: &mut Socket,
+        deadline: Instant,
+        missing: &'static str,
+    ) -> Result<Option<Incoming>, ProviderError> {
+        self.send(socket, Message::Ping(Bytes::new())).await?;
+        loop {
+            match timeout_at(deadline, socket.next()).await {
+                Err(_) => return Err(self.timed_out(missing)),
+                Ok(Some(Ok(Message::Pong(_)))) => return Ok(None),
+                Ok(message) => {
+                    if let Some(incoming) = self.sort(message)? {
+                        return Ok(Some(incoming));
+                    }
+                }
+            }
+        }
+    }
+
     /// Returns a message that has already arrived, without waiting.
     pub(super) fn take_ready(
         &self,
@@ -112,19 +134,10 @@ impl Endpoint {
     /// Opens a connection and waits for the answer to a ping.
     pub(super) async fn probe(&self) -> Result<Socket, ProviderError> {
         let mut socket = self.connect().await?;
-        self.send(&mut socket, Message::Ping(Bytes::new())).await?;
-        let answered = async {
-            loop {
-                match socket.next().await {
-                    Some(Ok(Message::Pong(_))) => return Ok(()),
-                    message => drop(self.sort(message)?),
-                }
-            }
-        };
-        match timeout(self.connect_timeout, answered).await {
-            Ok(answered) => answered.map(|()| socket),
-            Err(_) => Err(self.timed_out("a ping was not answered within its deadline")),
-        }
+        let deadline = Instant::now() + self.connect_timeout;
+        let missing = "a ping was not answered within its deadline";
+        while self.receive_or_pong(&mut socket, deadline, missing).await?.is_some() {}
+        Ok(socket)
     }
 
     /// Classifies a message: content, irrelevant, or the end of the connection.

@@ -2,14 +2,16 @@
 //!
 //! - One connection per utterance: the runtime stores the state of one utterance per connection.
 //! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is used here.
-//! - The runtime may send no answer at all to noise: that ends as a timeout.
+//! - The runtime may send no answer at all to noise, in either mode: its `2pass` servers and its
+//!   Python server send no empty results. A slow server has not answered yet, either. The Python
+//!   server does not even answer a ping while it recognises; the C++ one does.
 //! - `is_final` differs between its C++ and Python servers: in C++ it marks the last result, in
 //!   Python a result that was sent during the speech, even if it arrives after our end of the
 //!   audio. The results before that end show which meaning applies. Otherwise, an utterance ends
 //!   when no further result arrives for a while; the Python server splits the audio at pauses, and
 //!   sends a result for each piece.
 //! - A server may send the last words before it receives the end of the audio, and nothing after
-//!   it, or close the connection.
+//!   it, or close the connection, also while the person still speaks.
 //! - In `2pass` mode it sends the words of each chunk as it recognises them (`2pass-online`), which
 //!   a segment then replaces: partial transcripts.
 //! - In servers that only resemble FunASR, fields are missing, null or of another type, and
@@ -21,6 +23,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use hearken_audio::pcm;
+use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
 use hearken_proto::json::mended;
 use serde::Deserialize;
@@ -51,14 +54,34 @@ const SETTLE_ONLINE: Duration = Duration::from_secs(8);
 /// Time without a result after an unreadable message, if there are no words.
 const SETTLE_UNREADABLE: Duration = Duration::from_millis(500);
 
+/// Time without any result after the end of the audio, after which the audio was noise, in addition
+/// to the length of the audio and twice the time of the last answer. Recognition is several times
+/// faster than speech, and whoever gets no answer for that long has repeated their words.
+const SETTLE_NOISE: Duration = Duration::from_secs(5);
+/// Maximum number of consecutive utterances that count as noise because they got no result. A
+/// server that answers pings and recognises nothing any more is down: its next utterance fails.
+const MOST_UNANSWERED: u32 = 5;
+
 /// Speech recogniser with FunASR's protocol.
 #[derive(Debug)]
 pub struct FunAsr {
     endpoint: Endpoint,
     mode: FunAsrMode,
     result_timeout: Duration,
-    /// Meaning of `is_final` at this server, as far as known.
-    known_marks: Arc<Mutex<FinalMarks>>,
+    settle_noise: Duration,
+    known: Arc<Mutex<Known>>,
+}
+
+/// Properties of a server, as far as its utterances have shown them.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Meaning of `is_final`.
+    marks: FinalMarks,
+    /// Time from the end of the audio to the first result after it, of the last utterance that had
+    /// one.
+    answer_time: Duration,
+    /// Number of consecutive utterances without any result.
+    unanswered: u32,
 }
 
 impl FunAsr {
@@ -72,8 +95,11 @@ impl FunAsr {
             send_timeout: ms(settings.send_timeout_ms),
         };
         let result_timeout = ms(settings.result_timeout_ms);
-        let known_marks = Arc::new(Mutex::new(FinalMarks::Unknown));
-        Self { endpoint, mode: settings.funasr_mode, result_timeout, known_marks }
+        let marks = FinalMarks::Unknown;
+        let known = Known { marks, answer_time: Duration::ZERO, unanswered: 0 };
+        let known = Arc::new(Mutex::new(known));
+        let mode = settings.funasr_mode;
+        Self { endpoint, mode, result_timeout, settle_noise: SETTLE_NOISE, known }
     }
 }
 
@@ -84,9 +110,12 @@ impl Asr for FunAsr {
             socket: self.endpoint.connect().await?,
             endpoint: self.endpoint.clone(),
             result_timeout: self.result_timeout,
+            settle_noise: self.settle_noise,
             heard: Segments::new(self.mode),
-            final_marks: *lock(&self.known_marks),
-            known_marks: Arc::clone(&self.known_marks),
+            samples: 0,
+            is_over: false,
+            final_marks: lock(&self.known).marks,
+            known: Arc::clone(&self.known),
         };
         let config = json!({
             "mode": match self.mode { FunAsrMode::Offline => "offline", FunAsrMode::TwoPass => "2pass" },
@@ -113,13 +142,18 @@ struct Utterance {
     socket: Socket,
     endpoint: Endpoint,
     result_timeout: Duration,
+    settle_noise: Duration,
     heard: Segments,
+    /// Number of samples sent.
+    samples: usize,
+    /// True if the connection has ended after words.
+    is_over: bool,
     final_marks: FinalMarks,
-    known_marks: Arc<Mutex<FinalMarks>>,
+    known: Arc<Mutex<Known>>,
 }
 
-fn lock(marks: &Mutex<FinalMarks>) -> MutexGuard<'_, FinalMarks> {
-    marks.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Meaning of `is_final` at this server, derived from the results before the end of the audio.
@@ -182,8 +216,15 @@ pub(super) enum ResultKind {
 #[async_trait]
 impl AsrStream for Utterance {
     async fn push(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
-        self.take_early()?;
-        self.send(Message::binary(pcm::to_le_bytes(pcm))).await
+        if self.is_over {
+            return Ok(());
+        }
+        match self.stream(pcm).await {
+            // `finish` returns the words.
+            Err(_) if self.heard.has_words() => self.is_over = true,
+            pushed => pushed?,
+        }
+        Ok(())
     }
 
     fn partial(&mut self) -> Option<String> {
@@ -191,6 +232,9 @@ impl AsrStream for Utterance {
     }
 
     async fn finish(mut self: Box<Self>) -> Result<Transcript, ProviderError> {
+        if self.is_over {
+            return Ok(self.heard.transcript());
+        }
         match self.hear_out().await {
             Err(error) if !self.heard.has_words() => Err(error),
             // Words recognised so far count, however the connection ended.
@@ -204,10 +248,17 @@ impl Utterance {
         self.endpoint.send(&mut self.socket, message).await
     }
 
+    /// Reads the messages that have arrived, and sends audio.
+    async fn stream(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
+        self.take_early()?;
+        self.samples += pcm.len();
+        self.send(Message::binary(pcm::to_le_bytes(pcm))).await
+    }
+
     /// Records the meaning of `is_final` at this server, for this utterance and later ones.
     fn learn(&mut self, marks: FinalMarks) {
         self.final_marks = marks;
-        *lock(&self.known_marks) = marks;
+        lock(&self.known).marks = marks;
     }
 
     /// Reads the messages that have arrived before the end of the audio.
@@ -229,12 +280,13 @@ impl Utterance {
     async fn hear_out(&mut self) -> Result<(), ProviderError> {
         self.take_early()?;
         self.send(Message::text(json!({ "is_speaking": false }).to_string())).await?;
-        let deadline = Instant::now() + self.result_timeout;
+        let ended = Instant::now();
+        let deadline = ended + self.result_timeout;
         let at_most = |wait: Duration| deadline.min(Instant::now() + wait);
         let mut until = match (self.heard.awaits_segment(), self.heard.has_words()) {
             (true, _) => at_most(SETTLE_ONLINE),
             (false, true) => at_most(SETTLE_EARLY),
-            (false, false) => deadline,
+            (false, false) => self.noise_wait().map_or(deadline, at_most),
         };
         let mut is_answered = false;
         let mut was_last = false;
@@ -252,6 +304,20 @@ impl Utterance {
                     let why = "a message that is not a recognition result";
                     return Err(self.endpoint.violated(why));
                 }
+                Err(e)
+                    if e.kind == ProviderErrorKind::Timeout
+                        && until < deadline
+                        && !self.heard.has_words() =>
+                {
+                    let socket = &mut self.socket;
+                    match self.endpoint.receive_or_pong(socket, deadline, missing).await? {
+                        Some(incoming) => incoming,
+                        None => {
+                            lock(&self.known).unanswered += 1;
+                            return Ok(());
+                        }
+                    }
+                }
                 incoming => incoming?,
             };
             match self.take(&incoming) {
@@ -263,6 +329,9 @@ impl Utterance {
                 }
                 Some(ResultKind::Nothing) => {}
                 Some(kind) => {
+                    if !is_answered && self.heard.has_words() {
+                        lock(&self.known).answer_time = ended.elapsed();
+                    }
                     is_answered = true;
                     if was_last {
                         self.learn(FinalMarks::EarlyResult);
@@ -279,6 +348,18 @@ impl Utterance {
         }
     }
 
+    /// Returns the time without a result after which the audio was noise; `None` if a missing
+    /// result is to count as a failure.
+    fn noise_wait(&self) -> Option<Duration> {
+        let mut known = lock(&self.known);
+        if known.unanswered >= MOST_UNANSWERED {
+            known.unanswered = 0;
+            return None;
+        }
+        let length = pcm::duration(self.samples, SAMPLE_RATE_HZ);
+        Some(self.settle_noise + length + 2 * known.answer_time)
+    }
+
     /// Returns the time without a message after which this result counts as the last one.
     fn settle(&self, kind: &ResultKind) -> Duration {
         match kind {
@@ -293,10 +374,15 @@ impl Utterance {
 
     /// Parses a message. Returns none if it is not a result.
     fn take(&mut self, incoming: &Incoming) -> Option<ResultKind> {
-        match incoming {
+        let kind = match incoming {
             Incoming::Text(text) => self.heard.take(text),
             Incoming::Binary(bytes) => self.heard.take(&String::from_utf8_lossy(bytes)),
+        };
+        if kind.as_ref().is_some_and(|kind| *kind != ResultKind::Nothing) || self.heard.has_words()
+        {
+            lock(&self.known).unanswered = 0;
         }
+        kind
     }
 }
 
@@ -390,7 +476,81 @@ fn join(segments: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::{SinkExt as _, StreamExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    /// Behaviour of a server at the end of an utterance.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Server {
+        Silent,
+        /// Takes this long, and answers no pings meanwhile.
+        Works(Duration),
+        /// Answers neither.
+        Hangs,
+    }
+
+    /// Serves one utterance on each connection.
+    async fn serve(listener: TcpListener, behaves: Arc<Mutex<Server>>) {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let behaves = Arc::clone(&behaves);
+            tokio::spawn(async move {
+                let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+                while let Some(Ok(message)) = socket.next().await {
+                    if !message.to_text().is_ok_and(|text| text.contains("false")) {
+                        continue;
+                    }
+                    let behaves = *behaves.lock().unwrap();
+                    match behaves {
+                        Server::Silent => {}
+                        Server::Works(length) => {
+                            tokio::time::sleep(length).await;
+                            let words = json!({ "mode": "offline", "text": "开灯" }).to_string();
+                            socket.send(Message::text(words)).await.unwrap();
+                        }
+                        Server::Hangs => std::future::pending().await,
+                    }
+                }
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn audio_without_an_answer_is_noise_unless_the_server_works_or_is_down() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let settings = AsrSettings { result_timeout_ms: 1_200, ..AsrSettings::default() };
+        let settle_noise = Duration::from_millis(100);
+        let asr = FunAsr { settle_noise, ..FunAsr::new(url, &settings) };
+        let behaves = Arc::new(Mutex::new(Server::Silent));
+        let server = tokio::spawn(serve(listener, Arc::clone(&behaves)));
+        let hear = async |server| {
+            *behaves.lock().unwrap() = server;
+            let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+            utterance.push(&[1_000; 960]).await.unwrap();
+            utterance.finish().await.map(|heard| heard.text).map_err(|error| error.kind)
+        };
+        let words = Ok("开灯".to_owned());
+        let nothing = Ok(String::new());
+        let failed = Err(ProviderErrorKind::Timeout);
+        for _ in 0..MOST_UNANSWERED {
+            assert_eq!(hear(Server::Silent).await, nothing);
+        }
+        assert_eq!(hear(Server::Works(Duration::ZERO)).await, words);
+        for _ in 0..MOST_UNANSWERED {
+            assert_eq!(hear(Server::Silent).await, nothing);
+        }
+        assert_eq!(hear(Server::Silent).await, failed, "it recognises nothing any more");
+        assert_eq!(hear(Server::Hangs).await, failed);
+        let slow = Duration::from_millis(300);
+        assert_eq!(hear(Server::Works(slow)).await, words);
+        let began = Instant::now();
+        assert_eq!(hear(Server::Silent).await, nothing);
+        assert!(began.elapsed() >= slow * 2, "a slow server gets more time");
+        server.abort();
+    }
 
     #[test]
     fn segments_are_joined_by_a_space_only_between_latin_letters() {

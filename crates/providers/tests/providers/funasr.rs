@@ -179,6 +179,36 @@ async fn words_count_even_if_the_service_closes() {
 }
 
 #[tokio::test]
+async fn words_count_even_if_the_service_closes_while_the_person_speaks() {
+    let online = json!({ "mode": "2pass-online", "text": "开灯" });
+    let whole = json!({ "mode": "offline", "text": "开灯", "is_final": true });
+    for (mode, words) in [
+        (FunAsrMode::TwoPass, Some(online)),
+        (FunAsrMode::Offline, Some(whole)),
+        (FunAsrMode::Offline, None),
+    ] {
+        let case = format!("{words:?}");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("funasr+ws://{}", listener.local_addr().unwrap());
+        let during = texts(words.clone().into_iter().collect());
+        let during = during.into_iter().chain([Message::Close(None)]).collect();
+        let server = tokio::spawn(serve(listener, during, vec![]));
+        let settings = AsrSettings { url, funasr_mode: mode, ..AsrSettings::default() };
+        let asr = hearken_providers::asr(&settings).unwrap();
+        let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+        let mut pushed = Ok(());
+        for _ in 0..300 {
+            pushed = pushed.and(utterance.push(&[1_000; 960]).await);
+            tokio::task::yield_now().await;
+        }
+        server.abort();
+        assert_eq!(pushed.is_ok(), words.is_some(), "{case}");
+        let heard = utterance.finish().await.map(|heard| heard.text);
+        assert_eq!(heard.ok().as_deref(), words.map(|_| "开灯"), "{case}");
+    }
+}
+
+#[tokio::test]
 async fn messages_that_are_not_results_are_skipped() {
     let words = json!({ "mode": "online", "text": "开灯", "is_final": true }).to_string();
     for before in [

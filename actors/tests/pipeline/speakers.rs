@@ -59,7 +59,8 @@ impl Home {
         self.people.enrol_recordings(name, recordings).await.unwrap();
     }
 
-    /// A person says this for two seconds, and is silent; the recogniser takes this long.
+    /// A person says this for two seconds, and is silent; the recogniser takes this long. Without a
+    /// voice, the speaker embedder is busy.
     async fn speaks(&self, voice: Option<usize>, words: &'static str, recogniser: Duration) {
         self.voices.hears(voice);
         self.pipeline.script.hears(AsrAct::Text(words, recogniser));
@@ -67,10 +68,28 @@ impl Home {
         self.pipeline.stream(sound::silence(900)).await;
     }
 
+    /// A person says this in a second, which is too short for a voice, and is silent.
+    async fn speaks_shortly(&self, words: &'static str) {
+        self.pipeline.script.hears(AsrAct::Text(words, ms(50)));
+        crate::speak(&self.pipeline).await;
+    }
+
     /// A person says this, and is answered.
     async fn says(&mut self, voice: Option<usize>, words: &'static str) -> String {
         start(&self.pipeline, "auto");
         self.speaks(voice, words, ms(50)).await;
+        self.prompt().await
+    }
+
+    /// A person says this in a second, and is answered.
+    async fn says_shortly(&mut self, words: &'static str) -> String {
+        start(&self.pipeline, "auto");
+        self.speaks_shortly(words).await;
+        self.prompt().await
+    }
+
+    /// Waits for the answer, and returns the words in its prompt.
+    async fn prompt(&mut self) -> String {
         self.pipeline.until("tts/stop").await;
         self.pipeline.pass(ms(1)).await;
         prompts(&self.pipeline).last().unwrap().clone()
@@ -92,21 +111,31 @@ async fn the_model_knows_who_speaks_if_the_voice_is_known() {
     assert!(home.told().contains("You remember of Anna: likes tea."), "{}", home.told());
     assert_eq!(home.says(BEN, "And I?").await, "And I?");
     assert!(!home.told().contains("Anna"), "{}", home.told());
-    // If the speaker embedder is busy, the last speaker is assumed.
     assert_eq!(home.says(ANNA, "Again.").await, "[Anna] Again.");
-    assert_eq!(home.says(None, "Yes.").await, "[Anna] Yes.");
+    // If too little is said, the last speaker is assumed; if the speaker embedder is busy, the
+    // speaker is unknown.
+    assert_eq!(home.says_shortly("Yes.").await, "[Anna] Yes.");
+    assert_eq!(home.says(None, "Is it noon?").await, "Is it noon?");
+    assert!(!home.told().contains("Anna"), "{}", home.told());
+    assert_eq!(home.says_shortly("No.").await, "No.");
+    let prompt = home.says(ANNA, "Well.").await;
+    assert_eq!(prompt, "[Anna] Well.");
     let prompts = home.pipeline.script.prompts.lock().unwrap();
     let said: Vec<_> = prompts.last().unwrap().messages.iter().map(|m| m.content.clone()).collect();
     assert_eq!(
         said[1..],
         [
-            "[Anna] What do I like?",
-            "Good day.",
             "And I?",
             "Good day.",
             "[Anna] Again.",
             "Good day.",
             "[Anna] Yes.",
+            "Good day.",
+            "Is it noon?",
+            "Good day.",
+            "No.",
+            "Good day.",
+            "[Anna] Well.",
         ]
     );
 }
@@ -157,7 +186,7 @@ async fn a_backchannel_over_a_reply_does_not_change_the_speaker() {
     home.pipeline.stream(sound::silence(1_200)).await;
     home.speaks(BEN, "Mm-hmm.", ms(50)).await;
     home.pipeline.until("tts/stop").await;
-    home.speaks(None, "Yes.", ms(50)).await;
+    home.speaks_shortly("Yes.").await;
     home.pipeline.until("tts/stop").await;
     assert_eq!(prompts(&home.pipeline), ["[Anna] Tell me a story.", "[Anna] Yes."]);
     home.pipeline.hang_up().await;
@@ -390,16 +419,27 @@ async fn all_voices_count_again_once_the_current_speaker_is_deleted() {
 #[actix::test]
 async fn an_unrecognised_speaker_can_neither_rename_nor_delete_the_previous_one() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
-    home.says(ANNA, "Good day.").await;
-    for call in [("remember_my_voice", r#"{"name":"Ben"}"#), ("forget_me", "{}")] {
-        home.pipeline.script.thinks(LlmAct::Call("", vec![call]));
-        home.says(None, "Now.").await;
-        let names: Vec<_> = home.people.all().iter().map(|person| person.name.clone()).collect();
-        assert_eq!(names, ["Anna"], "{call:?}");
-        let prompts = home.pipeline.script.prompts.lock().unwrap();
-        let last = prompts.last().unwrap().messages.last().unwrap();
-        assert!(last.content.contains("too little was said"), "{call:?}: {}", last.content);
+    let calls = [
+        ("remember_my_voice", r#"{"name":"Ben"}"#, "too little was said", "is busy"),
+        ("forget_me", "{}", "too little was said", "is busy"),
+        ("remember_about_me", r#"{"fact":"is tall"}"#, "remembered", "is not known"),
+    ];
+    for (tool, arguments, short, busy) in calls {
+        for (is_short, result) in [(true, short), (false, busy)] {
+            home.says(ANNA, "Good day.").await;
+            home.pipeline.script.thinks(LlmAct::Call("", vec![(tool, arguments)]));
+            if is_short {
+                home.says_shortly("Now.").await;
+            } else {
+                home.says(None, "Now.").await;
+            }
+            let all = home.people.all();
+            assert_eq!(all.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["Anna"], "{tool}");
+            let told = home.pipeline.script.last_prompt().pop().unwrap();
+            assert!(told.contains(result), "{tool}, {is_short}: {told}");
+        }
     }
+    assert_eq!(home.people.all()[0].facts, ["is tall"], "of the short words");
     next_turn_works(&mut home.pipeline).await;
 }
 

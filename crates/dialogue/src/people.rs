@@ -86,9 +86,17 @@ pub struct Speaker {
     pub voice: Option<Voice>,
     /// The person, if the voice is enrolled.
     pub person: Option<Arc<Person>>,
+    /// True if enough was said for a voice, but the model was busy, late or failed. Then they are
+    /// no known person; if too little was said, they are assumed to be the last speaker.
+    pub is_unknown: bool,
 }
 
 impl Speaker {
+    /// Creates the speaker of words whose voice was not computed in time.
+    pub fn unknown() -> Self {
+        Self { is_unknown: true, ..Self::default() }
+    }
+
     /// Reports whether this is certainly another person: a voice was computed, and does not match.
     pub fn is_other_than(&self, person: &PersonId) -> bool {
         let same = self.person.as_ref().is_some_and(|known| known.id == *person);
@@ -224,12 +232,15 @@ impl People {
         self.known().iter().find(|person| person.id == *id).cloned()
     }
 
-    /// Identifies the speaker of this speech (16 kHz, mono). Returns an unknown speaker if too
-    /// little was said, or the model is busy.
+    /// Identifies the speaker of this speech (16 kHz, mono). Returns a speaker without a voice if
+    /// too little was said, and an unknown one if the model is busy.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
         match self.voice(&speech, false).await {
-            Ok(voice) => Speaker { person: self.whose(&voice), voice: Some(voice) },
-            Err(_) => Speaker::default(),
+            Ok(voice) => {
+                Speaker { person: self.whose(&voice), voice: Some(voice), is_unknown: false }
+            }
+            Err(NoVoice::TooShort) => Speaker::default(),
+            Err(NoVoice::Busy) => Speaker::unknown(),
         }
     }
 

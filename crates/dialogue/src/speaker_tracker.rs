@@ -25,6 +25,9 @@ struct Now {
     voice: Option<Voice>,
     /// Person with that voice, if enrolled.
     person: Option<PersonId>,
+    /// Whether words followed that were long enough, but whose voice was not computed: the last
+    /// speaker is unknown.
+    is_unknown: bool,
     /// Whether the last words, or those before the question that they answer, were long enough to
     /// identify a speaker.
     told: bool,
@@ -87,7 +90,8 @@ impl SpeakerTracker {
     /// deadline.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
         let deadline = self.people.settings().deadline;
-        tokio::time::timeout(deadline, self.people.identify(speech)).await.unwrap_or_default()
+        let identified = tokio::time::timeout(deadline, self.people.identify(speech)).await;
+        identified.unwrap_or_else(|_| Speaker::unknown())
     }
 
     /// Reports whether words of this speaker are to be ignored: while a recognised person is spoken
@@ -117,6 +121,10 @@ impl SpeakerTracker {
                 now.told = false;
                 now.is_mixed = false;
             }
+            if speaker.is_unknown && words_for != WordsFor::Decision {
+                now.told = false;
+                now.is_unknown = true;
+            }
             return None;
         };
         let person = speaker.person.as_ref().map(|person| person.id.clone());
@@ -132,6 +140,7 @@ impl SpeakerTracker {
         now.is_mixed |= !same && words_for != WordsFor::Themselves;
         now.voice = Some(Arc::clone(voice));
         now.person = person;
+        now.is_unknown = false;
         let enrolment = now.enrolment.as_mut()?;
         if self.people.are_alike(&enrolment.voices[0], voice) {
             enrolment.voices.push(Arc::clone(voice));
@@ -171,13 +180,14 @@ impl SpeakerTracker {
     /// sentence improves their voice.
     ///
     /// # Errors
-    /// Fails if too little was said to identify a voice, or the name cannot be given.
+    /// Fails if too little was said to identify a voice, no voice was computed in time, or the name
+    /// cannot be given.
     pub async fn learn(&self, name: &str) -> Result<usize, PeopleError> {
         self.check_one_voice()?;
         let (voice, known) = {
             let now = self.now();
             let voice = now.voice.clone().filter(|_| now.told);
-            (voice.ok_or(PeopleError::TooShort(1))?, now.person.clone())
+            (voice.ok_or_else(|| now.no_voice())?, now.person.clone())
         };
         if let Some(id) = known {
             self.people.rename(&id, name).await?;
@@ -190,7 +200,8 @@ impl SpeakerTracker {
     }
 
     fn person_id(&self) -> Option<PersonId> {
-        self.now().person.clone()
+        let now = self.now();
+        now.person.clone().filter(|_| !now.is_unknown)
     }
 
     /// Returns the current data of the last speaker.
@@ -218,12 +229,15 @@ impl SpeakerTracker {
     /// Deletes the last speaker with all their data.
     ///
     /// # Errors
-    /// Fails if the last speaker is not enrolled, too little was said to identify a voice, or the
-    /// store failed.
+    /// Fails if the last speaker is not enrolled, too little was said to identify a voice, no voice
+    /// was computed in time, or the store failed.
     pub async fn forget_person(&self) -> Result<(), PeopleError> {
         self.check_one_voice()?;
-        if !self.now().told {
-            return Err(PeopleError::TooShort(1));
+        {
+            let now = self.now();
+            if !now.told {
+                return Err(now.no_voice());
+            }
         }
         let id = self.person_id().ok_or(PeopleError::Unknown)?;
         self.people.delete(&id).await?;
@@ -233,10 +247,11 @@ impl SpeakerTracker {
         Ok(())
     }
 
-    /// Returns the person of these words; the last speaker if too little was said.
+    /// Returns the person of these words; the last speaker if too little was said, and none if their
+    /// voice was not computed in time.
     pub fn who(&self, speaker: &Speaker) -> Option<Arc<Person>> {
         if speaker.voice.is_none() {
-            return self.person();
+            return self.person().filter(|_| !speaker.is_unknown);
         }
         speaker.person.as_ref().and_then(|person| self.people.get(&person.id))
     }
@@ -291,6 +306,13 @@ impl SpeakerTracker {
                 write!(told, " You answered: {answered}").unwrap_or_default();
             }
         }
+    }
+}
+
+impl Now {
+    /// Returns the reason why the last words have no voice.
+    fn no_voice(&self) -> PeopleError {
+        if self.is_unknown { PeopleError::Busy } else { PeopleError::TooShort(1) }
     }
 }
 

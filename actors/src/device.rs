@@ -189,7 +189,7 @@ impl Handler<SpeechStarted> for DeviceActor {
     fn handle(&mut self, started: SpeechStarted, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         let SpeechStarted { turn, forgets } = started;
-        // A `Forget` order is still on its way among the packets, and covers this utterance, too.
+        // An order to forget is still on its way among the packets, and covers this utterance, too.
         // Decision 0009.
         if forgets < self.state.forgets {
             return turn.cut();

@@ -54,6 +54,8 @@ pub enum UplinkItem {
     ListenStop,
     /// Discard the audio received so far: it was a wake word, or our own speech.
     Forget,
+    /// The same, and the rest of the speech that it belongs to: the person has cancelled it.
+    ForgetSpeech,
     /// Our own speech plays from here on (true), or has ended (false), while the microphone is
     /// open.
     Speaking(bool),
@@ -65,8 +67,8 @@ pub enum UplinkItem {
 pub struct SpeechStarted {
     /// Turn that starts with this utterance.
     pub turn: Turn,
-    /// Number of [`UplinkItem::Forget`] received before it. A `Forget` that is still on its way
-    /// discards this utterance too.
+    /// Number of [`UplinkItem::Forget`] and [`UplinkItem::ForgetSpeech`] received before it. One
+    /// that is still on its way discards this utterance too.
     pub forgets: u64,
 }
 

@@ -73,8 +73,13 @@ pub struct VadActor {
     /// True if the client sends nothing during silence: the packets of its last utterance stopped
     /// arriving.
     silent_client: bool,
-    /// Number of `Forget` orders executed.
+    /// Number of `Forget` and `ForgetSpeech` orders executed.
     forgets: u64,
+    /// True if the turn of the current speech was cut, and the order that follows the cut has not
+    /// arrived yet.
+    was_cut: bool,
+    /// Arrival of the last packet of speech whose rest is discarded.
+    discarded_at: Instant,
 }
 
 /// Utterance after which the person may go on.
@@ -134,16 +139,20 @@ impl VadActor {
             timeout: None,
             silent_client: false,
             forgets: 0,
+            was_cut: false,
+            discarded_at: Instant::now(),
         }
     }
 
     fn packet(&mut self, opus: &[u8], played: u32, ctx: &mut Context<Self>) {
         let Some(mode) = self.mode else { return actor_metrics().uplink.unwanted.increment(1) };
+        self.pass_discarded();
         if !self.decode(opus, played) {
             return;
         }
         if self.open.as_ref().is_some_and(|u| !u.turn.is_live()) {
             self.open = None;
+            self.was_cut = true;
             self.detector.forget();
         }
         let longest = self.settings.max_utterance + self.settings.pre_roll;
@@ -289,6 +298,7 @@ impl VadActor {
 
     /// Opens an utterance; `before` is the earlier speech of the same turn.
     fn open_utterance(&mut self, before: Option<RecentSpeech>) {
+        self.was_cut = false;
         let turn = self.turns.next();
         // Each utterance has its own channel, whose closing is its end. Decision 0008.
         let (audio, receiver) = utterance_channel::channel(self.utterance_lane);
@@ -337,11 +347,34 @@ impl VadActor {
 
     /// Discards the audio received so far; an open utterance is abandoned.
     fn forget(&mut self) {
+        self.was_cut = false;
         if let Some(utterance) = self.open.take() {
             utterance.turn.cut();
         }
         self.detector.forget();
         self.ended = None;
+    }
+
+    /// Discards the audio received so far, and the rest of an utterance that is being spoken.
+    fn forget_speech(&mut self) {
+        let is_spoken = self.open.is_some() || self.was_cut;
+        self.forget();
+        if is_spoken {
+            self.detector.discard();
+            self.discarded_at = Instant::now();
+        }
+    }
+
+    /// Ends the discarding of speech after a time without packets: some clients send nothing during
+    /// silence.
+    fn pass_discarded(&mut self) {
+        if !self.detector.is_discarding() {
+            return;
+        }
+        if self.discarded_at.elapsed() >= self.settings.silence {
+            self.detector.forget();
+        }
+        self.discarded_at = Instant::now();
     }
 
     fn listen(&mut self, mode: ListenMode, ctx: &mut Context<Self>) {
@@ -461,12 +494,17 @@ impl StreamHandler<UplinkItem> for VadActor {
             UplinkItem::ListenStop => {
                 self.end(ctx);
                 self.ended = None;
+                self.was_cut = false;
                 self.detector.close();
                 self.mode = None;
             }
             UplinkItem::Forget => {
                 self.forgets += 1;
                 self.forget();
+            }
+            UplinkItem::ForgetSpeech => {
+                self.forgets += 1;
+                self.forget_speech();
             }
             UplinkItem::Speaking(speaking) => {
                 self.ended = None;

@@ -127,7 +127,7 @@ pub(super) struct ConnectionState {
     pub(super) warnings: PacedLog,
     /// True while the farewell is spoken; interrupting it keeps the connection open.
     pub(super) leaving: bool,
-    /// Number of `Forget` orders sent.
+    /// Number of `Forget` and `ForgetSpeech` orders sent.
     pub(super) forgets: u64,
     /// Messages that wait for the end of a turn.
     pub(super) to_say: VecDeque<String>,

@@ -38,6 +38,9 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 /// its tools, weighs some ten times its 8 KiB.
 const MAX_MESSAGE_WEIGHT: usize = 1 << 20;
 
+/// Reason of an abort by firmware that has detected its wake word.
+const WAKE_WORD: &str = "wake_word_detected";
+
 type Ctx = SocketContext<DeviceActor>;
 
 impl DeviceActor {
@@ -67,7 +70,7 @@ impl DeviceActor {
             Uplink::ListenDetect { text } => self.detect(text, ctx),
             Uplink::Abort { reason } => {
                 tracing::debug!(reason, "abort");
-                self.abort(ctx);
+                self.abort(reason.as_deref() == Some(WAKE_WORD), ctx);
             }
             Uplink::Goodbye => hearken_socket::close_normally(ctx),
             Uplink::Mcp { payload } => self.pass_weighed(payload, weight, DeviceToolMessage::Mcp),
@@ -183,14 +186,16 @@ impl DeviceActor {
         self.begin(input);
     }
 
-    fn abort(&mut self, ctx: &mut Ctx) {
+    fn abort(&mut self, by_wake_word: bool, ctx: &mut Ctx) {
         // A notice that is cut could not be cached, and each request would be synthesised again.
         if self.connection.notice.is_some() && self.live.is_some() {
             return;
         }
         let stopped = self.cut(ctx);
         self.hold_messages();
-        self.order(UplinkItem::Forget, ctx);
+        // After a wake word, the rest of the speech is the request.
+        let forget = if by_wake_word { UplinkItem::Forget } else { UplinkItem::ForgetSpeech };
+        self.order(forget, ctx);
         if !stopped {
             self.send(&Downlink::TtsStop, ctx);
         }
@@ -198,7 +203,8 @@ impl DeviceActor {
 
     /// Sends a listening order, for which the queue reserves some slots.
     pub(super) fn order(&mut self, item: UplinkItem, ctx: &mut Ctx) {
-        self.state.forgets += u64::from(item == UplinkItem::Forget);
+        let forgets = matches!(item, UplinkItem::Forget | UplinkItem::ForgetSpeech);
+        self.state.forgets += u64::from(forgets);
         // Orders travel among the packets: `listen stop` must not overtake the audio before it.
         // Decision 0009.
         let sent = self.links.as_ref().is_some_and(|w| w.uplink.try_send(item).is_ok());

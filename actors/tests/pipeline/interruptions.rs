@@ -41,6 +41,35 @@ async fn check_16_abort_while_the_person_speaks() {
 }
 
 #[actix::test]
+async fn after_an_abort_the_rest_of_the_speech_is_discarded_but_not_after_a_wake_word() {
+    for (mode, reason, heard) in [
+        ("auto", "", 0),
+        ("realtime", "", 0),
+        ("realtime", "stop_listening", 0),
+        ("auto", "wake_word_detected", 1),
+        ("realtime", "wake_word_detected", 1),
+    ] {
+        let mut pipeline = listening(mode).await;
+        pipeline.stream(sound::voice(1_000)).await;
+        pipeline.text(&format!(r#"{{"type":"abort","reason":"{reason}"}}"#));
+        pipeline.stream(sound::voice(1_500)).await;
+        pipeline.stream(sound::silence(900)).await;
+        pipeline.pass(ms(5_000)).await;
+        assert_eq!(transcripts(&pipeline).len(), heard, "{mode} {reason}");
+        next_turn_works(&mut pipeline).await;
+    }
+    // The next speech counts, also of a client that sends nothing in silence.
+    let mut pipeline = listening("auto").await;
+    pipeline.stream(sound::voice(1_000)).await;
+    abort(&pipeline);
+    pipeline.stream(sound::voice(500)).await;
+    pipeline.pass(ms(1_000)).await;
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
 async fn check_16_abort_while_recognising() {
     let mut pipeline = listening("auto").await;
     pipeline.script.hears(AsrAct::Text("too late", ms(5_000)));

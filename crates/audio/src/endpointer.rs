@@ -8,6 +8,9 @@
 //!   at each of [`LOOKS`]. Before that, after `speculate_after`, an event reports that the person
 //!   may have finished.
 //!
+//! - **discarding**: after [`Endpointer::discard`], voice starts nothing until there was `silence`
+//!   without voice, or after `max_utterance`.
+//!
 //! Not for samples: the caller stores the pre-roll. Not for choosing the window.
 
 use std::time::Duration;
@@ -71,6 +74,10 @@ enum EndpointerState {
         looks: usize,
         speculated: bool,
     },
+    Discarding {
+        silence: Duration,
+        total: Duration,
+    },
 }
 
 const QUIET: EndpointerState = EndpointerState::Quiet {
@@ -89,6 +96,16 @@ impl Endpointer {
     /// Returns to the quiet state, whatever came before.
     pub fn reset(&mut self) {
         self.state = QUIET;
+    }
+
+    /// Discards the rest of the current speech: the next speech starts after a silence.
+    pub fn discard(&mut self) {
+        self.state = EndpointerState::Discarding { silence: Duration::ZERO, total: Duration::ZERO };
+    }
+
+    /// Returns true while the rest of earlier speech is discarded.
+    pub fn is_discarding(&self) -> bool {
+        matches!(self.state, EndpointerState::Discarding { .. })
     }
 
     /// Sets the length of voice after which speech counts as started.
@@ -110,7 +127,7 @@ impl Endpointer {
     pub fn silence(&self) -> Option<Duration> {
         match self.state {
             EndpointerState::Speaking { silence, .. } => Some(silence),
-            EndpointerState::Quiet { .. } => None,
+            EndpointerState::Quiet { .. } | EndpointerState::Discarding { .. } => None,
         }
     }
 
@@ -118,7 +135,7 @@ impl Endpointer {
     pub fn window(&self) -> Duration {
         match self.state {
             EndpointerState::Speaking { window, .. } => window,
-            EndpointerState::Quiet { .. } => self.silence,
+            EndpointerState::Quiet { .. } | EndpointerState::Discarding { .. } => self.silence,
         }
     }
 
@@ -192,6 +209,14 @@ impl Endpointer {
                 *speculated |= speculate;
                 (due || speculate).then_some(Endpoint::Paused { look, speculate })
             }
+            EndpointerState::Discarding { silence, total } => {
+                *total += length;
+                *silence = if voiced { Duration::ZERO } else { *silence + length };
+                if *silence >= self.silence || *total >= self.max_utterance {
+                    self.state = QUIET;
+                }
+                None
+            }
         }
     }
 }
@@ -253,6 +278,19 @@ mod tests {
     fn an_endless_utterance_is_cut() {
         let events = push(&mut endpointer(), &"v".repeat(150));
         assert_eq!(events[..2], [(4, started(100)), (99, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn the_rest_of_discarded_speech_starts_nothing() {
+        let mut endpointer = endpointer();
+        push(&mut endpointer, "vvvvvvvv");
+        endpointer.discard();
+        assert_eq!(push(&mut endpointer, "vvvvvvvv.........vvvvvvv.........."), []);
+        assert!(!endpointer.is_discarding());
+        assert_eq!(push(&mut endpointer, "vvvvv"), [(4, started(100))]);
+        endpointer.discard();
+        let events = push(&mut endpointer, &"v".repeat(110));
+        assert_eq!(events, [(104, started(100))], "endless voice is no speech to be discarded");
     }
 
     #[test]

@@ -214,6 +214,18 @@ impl UtteranceDetector {
         self.endpointer.reset();
     }
 
+    /// Discards the audio received so far, and the rest of the current speech: the next speech
+    /// starts after a silence.
+    pub fn discard(&mut self) {
+        self.forget();
+        self.endpointer.discard();
+    }
+
+    /// Returns true while the rest of earlier speech is discarded.
+    pub fn is_discarding(&self) -> bool {
+        self.endpointer.is_discarding()
+    }
+
     /// Discards the audio and frees memory, because the microphone is closed. The noise floor stays
     /// for the next time that it opens.
     pub fn close(&mut self) {

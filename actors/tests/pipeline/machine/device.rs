@@ -48,6 +48,10 @@ pub(crate) struct Device {
     silent: bool,
     mcp: bool,
     mode: Option<Mode>,
+    /// True while the last packet was voice.
+    voice: bool,
+    /// True if the voice was aborted: the rest of that speech counts for nothing.
+    aborted: bool,
     ended: bool,
     pushed: usize,
     told: usize,
@@ -74,6 +78,8 @@ impl Device {
             silent: false,
             mcp,
             mode: None,
+            voice: false,
+            aborted: false,
             ended: false,
             pushed: 0,
             told: 0,
@@ -92,6 +98,7 @@ impl Device {
         self.connection = self.trace.connects();
         self.opened = self.trace.now() - self.pipeline.now();
         (self.mode, self.ended, self.silent) = (None, false, false);
+        (self.voice, self.aborted) = (false, false);
         self.trace.note(Seen::Connected);
         self.trace.note(Seen::Busy(!self.held.is_empty()));
     }
@@ -162,7 +169,15 @@ impl Device {
         }
     }
 
+    /// Ends speech that was aborted, before other sound.
+    async fn ends_aborted_speech(&mut self) {
+        if std::mem::take(&mut self.aborted) {
+            self.stream(&SILENCE, false).await;
+        }
+    }
+
     async fn stream(&mut self, packets: &[Bytes], voice: bool) {
+        self.voice = voice;
         for packet in packets {
             self.packet(packet, voice);
             self.pass(ms(sound::PACKET_MS)).await;
@@ -179,6 +194,7 @@ impl Device {
             self.trace.note(Seen::Cut);
         }
         self.mode = Some(mode);
+        self.aborted = false;
         self.does(Row::ListenStart(mode));
         let mode = format!("{mode:?}").to_lowercase();
         self.pipeline.text(&format!(r#"{{"type":"listen","state":"start","mode":"{mode}"}}"#));
@@ -191,6 +207,7 @@ impl Device {
     }
 
     pub(crate) async fn begins_to_speak(&mut self, handling: Handling) {
+        self.ends_aborted_speech().await;
         let number = self.outside.asks(handling);
         if self.mode.is_none() {
             self.listen(Mode::Auto);
@@ -201,6 +218,7 @@ impl Device {
 
     /// Sends sound without words.
     async fn is_heard(&mut self, noise: &[Bytes], voice: bool) {
+        self.ends_aborted_speech().await;
         let number = self.outside.asks(Handling { hears: Hears::Nothing, ..Handling::ORDINARY });
         self.outside.speaks(number);
         self.stream(noise, voice).await;
@@ -247,6 +265,7 @@ impl Device {
                 self.trace.note(Seen::Aborted);
                 self.does(Row::Abort);
                 self.pipeline.text(r#"{"type":"abort"}"#);
+                self.aborted = self.voice;
             }
             Event::Speaks(handling) => self.speaks(handling).await,
             Event::BeginsToSpeak(handling) => self.begins_to_speak(handling).await,

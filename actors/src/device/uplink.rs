@@ -38,6 +38,9 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 /// its tools, weighs some ten times its 8 KiB.
 const MAX_MESSAGE_WEIGHT: usize = 1 << 20;
 
+/// The supported format of audio.
+const OPUS: &str = "opus";
+
 /// Reason of an abort by firmware that has detected its wake word.
 const WAKE_WORD: &str = "wake_word_detected";
 
@@ -93,6 +96,12 @@ impl DeviceActor {
     }
 
     fn hello(&mut self, hello: &Hello, ctx: &mut Ctx) {
+        let AudioParams { format, .. } = &hello.audio_params;
+        if !format.eq_ignore_ascii_case(OPUS) {
+            // Each of its packets would be dropped, and its user would get no answer.
+            tracing::warn!(format, "closing: the device sends audio in another format than Opus");
+            return self.leave(Fault::BadRequest, ctx);
+        }
         if let Some(version) = hello.version {
             self.connection.framing = Framing::from_version(version);
         }
@@ -177,6 +186,7 @@ impl DeviceActor {
         if self.say_notice(true) {
             return;
         }
+        let text = self.within_limit(text);
         self.cut(ctx);
         self.order(UplinkItem::Forget, ctx);
         let wake = text.is_empty() || self.rules.device.is_wake_word(&text);
@@ -184,6 +194,24 @@ impl DeviceActor {
         let input =
             if wake { TurnInput::Wake { word: text, grace } } else { TurnInput::Words(text) };
         self.begin(input);
+    }
+
+    /// Truncates words as those of a recogniser are: these, too, fill the device, the model and the
+    /// memory.
+    fn within_limit(&self, mut text: String) -> String {
+        let kept = hearken_ports::within_transcript(&text).len();
+        if kept < text.len() {
+            self.state.warnings.log(|left_out| {
+                tracing::warn!(
+                    bytes = text.len(),
+                    kept,
+                    left_out,
+                    "truncated words that are too long"
+                );
+            });
+            text.truncate(kept);
+        }
+        text
     }
 
     fn abort(&mut self, by_wake_word: bool, ctx: &mut Ctx) {

@@ -9,7 +9,7 @@ use hearken_audio::sound;
 use hearken_dialogue::testkit::{LlmAct, TtsAct};
 use hearken_socket::testkit::Received;
 
-use crate::{audio_times, freeze, listening, ms, next_turn_works, shown, speak, start};
+use crate::{audio_times, freeze, listening, ms, next_turn_works, prompts, shown, speak, start};
 
 #[actix::test]
 async fn check_07_the_hellos_framing_takes_precedence_and_malformed_headers_are_ignored() {
@@ -159,6 +159,31 @@ async fn check_19_several_wakes_and_hellos_on_one_socket() {
         assert_eq!(shown(&pipeline), [greeting], "wake {wake}");
         pipeline.greet(1).await;
         next_turn_works(&mut pipeline).await;
+    }
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_device_with_another_audio_format_is_closed_with_a_reason() {
+    for (format, is_served) in [("OPUS", true), ("", true), ("pcm", false), ("g711a", false)] {
+        freeze();
+        let mut pipeline = TestPipeline::connect(PipelineSettings::default());
+        pipeline.text(&format!(r#"{{"type":"hello","audio_params":{{"format":"{format}"}}}}"#));
+        let what = if is_served { "hello" } else { "closed 1008" };
+        pipeline.until(what).await;
+        assert_eq!(pipeline.names(), [what], "{format}");
+    }
+}
+
+#[actix::test]
+async fn a_text_of_a_device_is_truncated_as_a_transcript_is() {
+    let mut pipeline = listening("auto").await;
+    for chars in [4_000, 4_001, 16_000] {
+        let words: String = ('\u{4e00}'..).take(chars).collect();
+        pipeline.text(&format!(r#"{{"type":"listen","state":"detect","text":"{words}"}}"#));
+        pipeline.until("tts/stop").await;
+        let asked = prompts(&pipeline).pop().unwrap();
+        assert_eq!(asked, words.chars().take(4_000).collect::<String>(), "{chars}");
     }
     pipeline.hang_up().await;
 }

@@ -5,6 +5,17 @@ use futures_util::future::BoxFuture;
 
 use super::{ProviderError, ServiceHealth};
 
+/// Maximum length of a transcript, in characters: more than a quarter of an hour of speech. A
+/// longer text means that the recogniser has failed, and must not fill the device, the model and
+/// the memory.
+pub const MAX_TRANSCRIPT_CHARS: usize = 4_000;
+
+/// Returns the part of this text that fits into a transcript.
+pub fn within_transcript(text: &str) -> &str {
+    let end = text.char_indices().nth(MAX_TRANSCRIPT_CHARS).map_or(text.len(), |(at, _)| at);
+    &text[..end]
+}
+
 /// Speech recogniser.
 #[async_trait]
 pub trait Asr: Send + Sync {

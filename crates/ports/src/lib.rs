@@ -35,7 +35,7 @@ pub mod turn_detector;
 pub mod usage;
 pub mod vendor_fields;
 
-pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec};
+pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec, within_transcript};
 pub use chat::{
     ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey, SessionFilter,
     SessionPage, StorageUsage, StoreOutcome,

@@ -1,6 +1,7 @@
 //! Fuzz target: the answers of a FunASR recogniser.
 
-use super::MAX_TRANSCRIPT_CHARS;
+use hearken_ports::asr::MAX_TRANSCRIPT_CHARS;
+
 use super::funasr::{ResultKind, Segments};
 use crate::settings::FunAsrMode;
 

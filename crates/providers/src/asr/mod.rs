@@ -13,23 +13,18 @@ use hearken_ports::{Transcript, UtteranceSpec};
 /// Samples per millisecond of the port's audio: 16 kHz.
 const SAMPLES_PER_MS: u64 = 16;
 
-/// Maximum length of a transcript, in characters: more than a quarter of an hour of speech. A
-/// longer text means that the recogniser has failed, and must not fill the device, the model and
-/// the memory.
-const MAX_TRANSCRIPT_CHARS: usize = 4_000;
-
 /// Returns the transcript of this text, truncated to the maximum length.
 fn transcript(text: &str) -> Transcript {
     let text = text.trim();
-    let end = text.char_indices().nth(MAX_TRANSCRIPT_CHARS).map_or(text.len(), |(at, _)| at);
-    if end < text.len() {
+    let kept = hearken_ports::within_transcript(text);
+    if kept.len() < text.len() {
         tracing::warn!(
             bytes = text.len(),
-            kept = end,
+            kept = kept.len(),
             "truncated a transcript that is too long: check the recogniser"
         );
     }
-    Transcript { text: spoken_words(&text[..end]) }
+    Transcript { text: spoken_words(kept) }
 }
 
 /// Returns the primary part of the language tag in lower case, from the utterance or else from the

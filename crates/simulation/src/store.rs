@@ -201,7 +201,7 @@ impl ChatStore for RemoteStore {
     }
 
     async fn touch(&self, id: &SessionId, at: Timestamp) -> Result<(), BoxError> {
-        self.call(true, self.store().touch(id, at)).await
+        self.call(true, ChatStore::touch(self.store(), id, at)).await
     }
 
     async fn unused(
@@ -331,7 +331,7 @@ impl SessionStore for RemoteStore {
     }
 
     async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {
-        self.call(true, self.store().touch(id, last_used)).await
+        self.call(true, SessionStore::touch(self.store(), id, last_used)).await
     }
 
     async fn forget(&self, id: &SessionId) -> Result<(), BoxError> {

@@ -365,6 +365,13 @@ mod tests {
         d.forget_unanswered();
         assert_eq!(texts(d.messages()), ["light?", "", "on"]);
         assert_eq!(d.prompt("hello", None).messages.len(), d.messages().len() + 2);
+
+        // More was said, and cut before an answer: the calls are remembered with all of it.
+        let mut other = dialogue();
+        assert!(!other.commit(&asks_for_the_lamp("light?", &[]), PlayedBack::default(), true));
+        let more = TurnRecord { end: TurnEnd::Interrupted, ..record("and the heating?", &[]) };
+        assert!(other.commit(&more, PlayedBack::default(), false));
+        assert_eq!(texts(other.messages()), ["light? and the heating?", "", "on"]);
     }
 
     #[test]

@@ -90,7 +90,8 @@ impl<'a> Connection<'a> {
     /// the end of the connection.
     pub(super) fn undisturbed_after(&self, at: Duration) -> Duration {
         let spoke = self.entries.iter().filter(|e| matches!(e.seen, Seen::Opened(_)));
-        let spoke = spoke.filter(|e| e.at > at).map(|e| e.at.saturating_sub(HEARD_BEFORE));
+        // An early answer may begin at the moment at which the person goes on.
+        let spoke = spoke.filter(|e| e.at >= at).map(|e| e.at.saturating_sub(HEARD_BEFORE));
         let cut = self.cuts().filter(|cut| *cut > at).chain(spoke).min();
         cut.unwrap_or(Duration::MAX).min(self.ended.saturating_sub(HEARD_BEFORE))
     }
@@ -307,6 +308,15 @@ fn violations_are_found() {
         let found = faults(&entries, &Outside::new(Arc::new(Trace::new())), TurnTaking::Plain);
         assert_eq!(found.first().map(|fault| fault.rule), Some(rule), "{found:?}");
     }
+}
+
+#[test]
+fn speech_at_the_moment_of_a_prompt_disturbs_its_turn() {
+    let at = ms(1_000);
+    let spoke = Entry { at, connection: 0, seen: Seen::Opened(Hears::Words) };
+    let ended = Duration::MAX;
+    let connection = Connection { entries: vec![&spoke], speeches: Vec::new(), ended };
+    assert!(connection.undisturbed_after(at) <= at);
 }
 
 #[test]

@@ -96,14 +96,17 @@ fn living(connection: &Connection, at: Duration, asked: &Asked, faults: &mut Fau
 fn remembered(connection: &Connection, at: Duration, asked: &Asked, faults: &mut Faults) {
     let k = asked.k;
     let shown = |text: &str| connection.shown().any(|(when, t)| *when <= at && t == text.trim());
+    let before = || connection.asked().map(|(_, earlier)| earlier).filter(|e| e.k < k);
     let last = asked.messages.iter().rposition(|m| m.role == Role::User).unwrap_or_default();
-    for message in asked.messages[..last].iter().filter(|m| m.role == Role::User) {
+    let earlier_words = asked.messages[..last].iter().zip(&asked.messages[1..]);
+    for (message, next) in earlier_words.filter(|(m, _)| m.role == Role::User) {
         let questions = numbers(&message.content, "question ");
-        let same = |(_, a): &(Duration, &Asked)| a.questions == questions && a.k < k;
-        let heard = connection.asked().filter(same).any(|(_, earlier)| {
-            earlier.does == ModelAct::Calls || (0..3).any(|n| shown(sentence(earlier.k, n)))
-        });
-        if !heard {
+        let heard = before().filter(|earlier| earlier.questions == questions);
+        let heard = heard.flat_map(|earlier| (0..3).map(|n| sentence(earlier.k, n))).any(shown);
+        // Calls stay with their question, also when the person adds another one before the answer.
+        let mut called = before().filter(|earlier| earlier.does == ModelAct::Calls);
+        let called = called.any(|earlier| earlier.questions.iter().all(|n| questions.contains(n)));
+        if !heard && (!called || next.calls.is_empty()) {
             let what = format!("prompt {k} holds {:?}, which was not answered", message.content);
             fault(faults, "remembered", what);
         }

@@ -148,7 +148,11 @@ impl Device {
             json!({"name": name, "description": "Does it.", "inputSchema": {
             "type": "object", "properties": {"volume": {"type": "integer"}}}})
         };
-        let result = match (request["method"].as_str(), request["params"]["name"].as_str()) {
+        let (method, tool_name) = (request["method"].as_str(), request["params"]["name"].as_str());
+        if let (Some("tools/call"), Some(name)) = (method, tool_name) {
+            self.trace.note(Seen::Called(name.to_owned()));
+        }
+        let result = match (method, tool_name) {
             (Some("initialize"), _) => json!({"protocolVersion": "2024-11-05",
                 "capabilities": {"tools": {}}, "serverInfo": {"name": "board", "version": "2"}}),
             (Some("tools/list"), _) => json!({"tools": [tool("self.volume"), tool("self.mute")]}),

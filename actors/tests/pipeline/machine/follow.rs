@@ -19,6 +19,8 @@ use crate::ms;
 const AT_ONCE: Duration = ms(2);
 /// Maximum delay of effects without a time of their own.
 pub(super) const SOON: Duration = ms(250);
+/// Minimum silence before a filler during a call, without the tolerance for the start of the turn.
+const FILLER_AFTER: Duration = ms(1_400);
 /// Delay between a wake word and its greeting.
 const GRACE: Duration = ms(400);
 /// Interval between checks of the device's timers.
@@ -182,7 +184,11 @@ impl Follower {
     fn due_of_turn(&self, p: &Possible) -> Option<Due> {
         let works_until = p.works_until + SOON;
         match p.model.state {
-            State::Thinking if p.to_ask.is_some() => None,
+            // While the turn waits for the call of the one before, only a filler is spoken.
+            State::Thinking | State::Speaking if let Some(until) = p.to_ask => {
+                let filler = p.since + FILLER_AFTER;
+                (!p.model.sounds && filler <= until).then_some((Event::Sounds, filler, until))
+            }
             State::Thinking if p.silent => {
                 Some((Event::Played, p.works_until + ms(100), works_until))
             }
@@ -279,7 +285,7 @@ impl Follower {
             Seen::Called(tool) => {
                 let takes = match tool.as_str() {
                     "do_slow" | "do_finishes" => TOOL_TAKES,
-                    "do_never" => TOOL_LIMIT,
+                    "do_never" | "self.mute" => TOOL_LIMIT,
                     _ => Duration::ZERO,
                 };
                 for possible in &mut self.possible {

@@ -27,7 +27,7 @@ mod turns;
 use std::cell::Cell;
 
 use device::Device;
-use events::Life;
+use events::{Event, Handling, Hears, Life, Model, Step, Tool};
 use judge::Fault;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use server::TurnTaking;
@@ -89,6 +89,25 @@ fn any_life_follows_the_table_and_ends_with_an_answer() {
 #[test]
 fn any_life_with_early_answers_and_pauses_ends_with_an_answer() {
     live(TurnTaking::Eager);
+}
+
+#[test]
+fn calls_that_continue_after_a_noise_or_more_words_follow_the_table() {
+    let asks = |model| Handling { model, ..Handling::ORDINARY };
+    let noise = || Event::Speaks(Handling { hears: Hears::Nothing, ..Handling::ORDINARY });
+    let noise_during = |tool| [Event::Speaks(asks(Model::Calls(tool))), noise(), Event::Silence];
+    let more_words = [
+        Event::Types(asks(Model::Calls(Tool::Slow))),
+        Event::Speaks(asks(Model::Slow)),
+        Event::WakeWord,
+    ];
+    for events in [more_words, noise_during(Tool::Never), noise_during(Tool::DeviceNever)] {
+        let steps = events.map(|event| Step { event, then_ms: 0 }).into();
+        let life = Life { mcp: true, steps, server_stops: false };
+        for turn_taking in [TurnTaking::Plain, TurnTaking::Eager] {
+            assert_eq!(lived(&life, turn_taking), [], "{turn_taking:?}: {life:#?}");
+        }
+    }
 }
 
 fn live(turn_taking: TurnTaking) {

@@ -59,7 +59,7 @@ struct Known {
 
 /// Duration of a slow tool.
 pub(super) const TOOL_TAKES: Duration = ms(2_000);
-/// Time limit of the server's tools.
+/// Time limit of all tools.
 pub(super) const TOOL_LIMIT: Duration = ms(3_000);
 
 /// Ports of one device's life.

@@ -26,7 +26,7 @@ pub(super) struct Possible {
     pub(super) to_finish: bool,
     /// Latest time at which the model must be asked.
     pub(super) to_ask: Option<Duration>,
-    /// End of a finishing call, which continues when the person speaks on or makes a noise.
+    /// End of the last call, which continues when the person speaks on or makes a noise.
     pub(super) finishes_at: Duration,
     /// True if the model ends without words, and nothing must be spoken.
     pub(super) silent: bool,
@@ -72,13 +72,14 @@ impl Possible {
         if result && !self.results.is_empty() {
             self.results.remove(0);
         }
-        if begins || new.state != old.state {
+        // A filler does not end the wait for a call.
+        if begins || (new.state != old.state && event != Event::Sounds) {
             self.to_ask = None;
             self.silent = false;
         }
         if begins {
             let asks = new.state == State::Thinking && new.about == About::Question;
-            // A repeated question waits for the finishing call of its first answer.
+            // A repeated question waits for the call of its first answer.
             let again = matches!(event, Event::NoWords | Event::EarlierNothing);
             let from = if again { at.max(self.finishes_at) } else { at };
             self.to_ask = asks.then_some(from + SOON);

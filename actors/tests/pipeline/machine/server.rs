@@ -7,7 +7,7 @@ use hearken_actors::testkit::TestPipeline;
 use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::testkit::Plan;
 
-use super::outside::{Outside, ServerTools};
+use super::outside::{Outside, ServerTools, TOOL_LIMIT};
 use crate::ms;
 
 /// Maximum number of concurrent turns.
@@ -32,7 +32,7 @@ fn settings(turn_taking: TurnTaking) -> PipelineSettings {
     settings.speaking.complexity = 0;
     settings.speaking.sample_rate_hz = 16_000;
     settings.tools.max_rounds = 3;
-    settings.tools.device_timeout = ms(3_000);
+    settings.tools.device_timeout = TOOL_LIMIT;
     settings.admission = AdmissionSettings { max_turns: PLACES, ..AdmissionSettings::default() };
     settings
 }

@@ -59,7 +59,7 @@ pub(crate) enum Seen {
     Asked(Asked),
     /// The synthesiser was asked for this.
     Line(String),
-    /// A tool of the server was called.
+    /// A tool was called.
     Called(String),
     /// The call ended.
     Done(String),

@@ -70,11 +70,11 @@ pub(crate) enum Seen {
 }
 
 impl Seen {
-    /// Returns true if it may end an utterance or a turn.
+    /// Returns true if it may end an utterance or a turn, or shows that a turn has ended.
     pub(crate) fn forgets(&self) -> bool {
         match self {
             Self::Event(_) => true,
-            Self::Received(told) => told.name() == "tts/start",
+            Self::Received(told) => matches!(&*told.name(), "tts/start" | "tts/stop"),
             _ => false,
         }
     }

@@ -25,6 +25,16 @@ const MOST_MENTIONS: usize = 24;
 /// Rule and slots of a command.
 pub(crate) type Frame = (&'static str, Slots);
 
+/// Rules for a level.
+#[derive(Debug, Clone, Copy)]
+struct LevelRules {
+    set: &'static str,
+    change: &'static str,
+}
+
+const VOLUME: LevelRules = LevelRules { set: "volume", change: "volume_change" };
+const BRIGHTNESS: LevelRules = LevelRules { set: "brightness", change: "brightness_change" };
+
 /// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -382,7 +392,7 @@ impl<'a> Command<'a> {
     fn level_or_change(
         &self,
         mut slots: Slots,
-        (set, change): (&'static str, &'static str),
+        rules: LevelRules,
         way: Option<Way>,
     ) -> Option<Frame> {
         let is_by = self.has("by") || way.is_some() && !self.is_set_to();
@@ -391,14 +401,14 @@ impl<'a> Command<'a> {
         }
         if let Some((level, is_share)) = self.level().filter(|_| !is_by) {
             slots.push("level", Value::Level(level, is_share));
-            return Some((set, slots));
+            return Some((rules.set, slots));
         }
         if self.values.levels.is_empty() && (self.has("max") || self.has("half")) {
             let end = if self.has("max") { "max" } else { "half" };
             slots.push("to", Value::Text(end.to_owned()));
-            return Some((set, slots));
+            return Some((rules.set, slots));
         }
-        Some((change, self.change(slots, way?)))
+        Some((rules.change, self.change(slots, way?)))
     }
 
     /// Reports whether a number is what something is set to, and no step.
@@ -481,7 +491,7 @@ impl<'a> Command<'a> {
             return None;
         }
         let way = way.or_else(|| self.way(&["up"], &["down"]));
-        self.level_or_change(Slots::default(), ("volume", "volume_change"), way)
+        self.level_or_change(Slots::default(), VOLUME, way)
     }
 
     fn screen(&self) -> Option<Frame> {
@@ -491,7 +501,7 @@ impl<'a> Command<'a> {
         let mut slots = Slots::default();
         slots.push("of", Value::Text("screen".to_owned()));
         let way = self.way(&["brighter", "up"], &["darker", "down"]);
-        self.level_or_change(slots, ("brightness", "brightness_change"), way)
+        self.level_or_change(slots, BRIGHTNESS, way)
     }
 
     fn cover(&self) -> Option<Frame> {
@@ -581,7 +591,7 @@ impl<'a> Command<'a> {
             slots.push("way", Value::Text("down".to_owned()));
             return Some(("brightness_change", slots));
         }
-        self.level_or_change(slots, ("brightness", "brightness_change"), way)
+        self.level_or_change(slots, BRIGHTNESS, way)
     }
 
     fn switch(&self) -> Option<Frame> {

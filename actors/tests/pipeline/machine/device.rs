@@ -148,7 +148,8 @@ impl Device {
             json!({"name": name, "description": "Does it.", "inputSchema": {
             "type": "object", "properties": {"volume": {"type": "integer"}}}})
         };
-        let (method, tool_name) = (request["method"].as_str(), request["params"]["name"].as_str());
+        let method = request["method"].as_str();
+        let tool_name = request["params"]["name"].as_str();
         if let (Some("tools/call"), Some(name)) = (method, tool_name) {
             self.trace.note(Seen::Called(name.to_owned()));
         }

@@ -164,7 +164,8 @@ fn page() -> Answer {
 }
 
 fn bad_text_over_http() -> Answer {
-    success("application/json", b"{\"text\": \"\xC3\x28\", \"choices\": [], \"x\": \"\xFF\"}")
+    // A letter, because a transcript without one is silence.
+    success("application/json", b"{\"text\": \"go \xC3\x28\", \"choices\": [], \"x\": \"\xFF\"}")
 }
 
 fn success(content_type: &str, body: &[u8]) -> Answer {

@@ -292,14 +292,7 @@ impl Answers {
         if let Some(part) = self.part(words, setting).filter(is_deed) {
             return Some(part);
         }
-        let number = setting.last.and_then(Referent::number);
-        let reader = Reader::new(
-            &words.words,
-            setting.language,
-            &names::NAMES,
-            setting.context.bindings,
-            number,
-        );
+        let reader = reader(words, setting);
         let command = lenient::Command::of(&words.words, setting, &reader)?;
         let of_rule = |(rule, slots): lenient::Frame| {
             let acts = with_said(rules::acts(rule, &slots, setting)?, &words.words);
@@ -439,20 +432,19 @@ impl Answers {
 
     /// Understands words as one part.
     fn part(&self, words: &Words, setting: &Setting<'_>) -> Option<Part> {
-        let number = setting.last.and_then(Referent::number);
-        let reader = Reader::new(
-            &words.words,
-            setting.language,
-            &names::NAMES,
-            setting.context.bindings,
-            number,
-        );
+        let reader = reader(words, setting);
         self.catalog.find(&words.words, setting.language, &reader, |rule, slots| {
             let acts = with_said(rules::acts(rule, slots, setting)?, &words.words);
             is_allowed(rule, &acts, setting.context.scope)
                 .then(|| Part { rule: rule.to_owned(), acts })
         })
     }
+}
+
+/// Returns a reader of the slots in words.
+fn reader<'a>(words: &'a Words, setting: &Setting<'a>) -> Reader<'a> {
+    let number = setting.last.and_then(Referent::number);
+    Reader::new(&words.words, setting.language, &names::NAMES, setting.context.bindings, number)
 }
 
 /// Adds the words of the utterance, in which the names of entities are looked for.

@@ -1,0 +1,442 @@
+//! The rules that mentions make, each with its slots: what is changed, where, and to what. Not for what
+//! speaks against a command.
+
+use hearken_base::language::Language;
+
+use super::{Command, Frame};
+use crate::exact::Fraction;
+use crate::mentions::{Mention, What};
+use crate::names::NAMES;
+use crate::plan::About;
+use crate::slots::Value;
+use crate::template::Slots;
+
+/// Most words that belong to no mention, in a command that names no target.
+const MOST_BESIDE_REFERENCE: usize = 8;
+/// Most words that belong to no mention, beside a number that names no target.
+const MOST_BESIDE_NUMBER: usize = 3;
+/// Most words of a title.
+const MOST_TITLE: usize = 10;
+
+/// Rules for a level.
+#[derive(Debug, Clone, Copy)]
+struct LevelRules {
+    set: &'static str,
+    change: &'static str,
+}
+
+const VOLUME: LevelRules = LevelRules { set: "volume", change: "volume_change" };
+const BRIGHTNESS: LevelRules = LevelRules { set: "brightness", change: "brightness_change" };
+
+/// Direction of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
+}
+
+impl Command<'_> {
+    /// Returns the rule and the slots of the command.
+    pub(crate) fn frame(&self) -> Option<Frame> {
+        if let Some(frame) = self.timer().or_else(|| self.alarm()) {
+            return Some(frame);
+        }
+        let is_later = self.has("later")
+            || !self.values.durations.is_empty()
+            || !self.values.clocks.is_empty();
+        if is_later || self.is_no_command() {
+            return None;
+        }
+        self.theme()
+            .or_else(|| self.volume())
+            .or_else(|| self.screen())
+            .or_else(|| self.cover())
+            .or_else(|| self.climate())
+            .or_else(|| self.light())
+            .or_else(|| self.switch())
+            .or_else(|| self.scene())
+            .or_else(|| self.media())
+            .or_else(|| self.play())
+    }
+
+    /// Returns the direction of words such as `up` and `down`.
+    fn way(&self, up: &[&str], down: &[&str]) -> Option<Way> {
+        let has = |lists: &[&str]| lists.iter().any(|list| self.has(list));
+        match (has(up), has(down)) {
+            (true, false) => Some(Way::Up),
+            (false, true) => Some(Way::Down),
+            _ => None,
+        }
+    }
+
+    /// Adds the size and the direction of a change; a number is added or taken away only after `by` or its like.
+    fn change(&self, mut slots: Slots, way: Way) -> Slots {
+        let text = |text: &str| Value::Text(text.to_owned());
+        slots.push("way", text(if way == Way::Up { "up" } else { "down" }));
+        if let Some((level, is_share)) = self.level() {
+            slots.push("level", Value::Level(level, is_share));
+        } else if self.has("large") {
+            slots.push("size", text("large"));
+        } else if self.has("small") {
+            slots.push("size", text("small"));
+        }
+        slots
+    }
+
+    /// Returns a rule that sets a level or the end of its range, or else the rule that changes it.
+    fn level_or_change(
+        &self,
+        mut slots: Slots,
+        rules: LevelRules,
+        way: Option<Way>,
+    ) -> Option<Frame> {
+        let is_by = self.has("by") || way.is_some() && !self.is_set_to();
+        if self.has("half") && way == Some(Way::Down) || self.has("take") && self.has("half") {
+            return None;
+        }
+        if let Some((level, is_share)) = self.level().filter(|_| !is_by) {
+            slots.push("level", Value::Level(level, is_share));
+            return Some((rules.set, slots));
+        }
+        if self.values.levels.is_empty() && (self.has("max") || self.has("half")) {
+            let end = if self.has("max") { "max" } else { "half" };
+            slots.push("to", Value::Text(end.to_owned()));
+            return Some((rules.set, slots));
+        }
+        Some((rules.change, self.change(slots, way?)))
+    }
+
+    /// Reports whether a number is what something is set to, and no step.
+    fn is_set_to(&self) -> bool {
+        let word = |at: usize| self.words.get(at).map_or("", String::as_str);
+        let is_number =
+            |one: &&Mention| matches!(one.what, What::Slot(Value::Level(..) | Value::Number(_)));
+        self.mentions.all.iter().filter(is_number).any(|one| {
+            let start = word(one.from);
+            let before = one.from.checked_sub(1).map_or("", word);
+            matches!(before, "to" | "at" | "到" | "成" | "为" | "在")
+                || before == "给"
+                || start == "到"
+        }) || self.is_corrected
+    }
+
+    fn theme(&self) -> Option<Frame> {
+        // 这白底晃眼换成夜里用的: the last one is wanted.
+        let dark = self.mentions.places("dark").last();
+        let light = self.mentions.places("light").last();
+        if dark.is_none() && light.is_none() {
+            return None;
+        }
+        let is_dark = dark > light;
+        if !self.has("theme") || !self.values.devices.is_empty() || !self.values.levels.is_empty() {
+            return None;
+        }
+        let mut slots = Slots::default();
+        slots.push("theme", Value::Text(if is_dark { "dark" } else { "light" }.to_owned()));
+        Some(("theme", slots))
+    }
+
+    fn timer(&self) -> Option<Frame> {
+        let [duration] = self.values.durations.as_slice() else { return None };
+        if !self.has("timer") || !self.values.devices.is_empty() || !self.values.rooms.is_empty() {
+            return None;
+        }
+        let mut slots = Slots::default();
+        slots.push("duration", duration.clone());
+        Some(("timer", slots))
+    }
+
+    fn alarm(&self) -> Option<Frame> {
+        let [clock] = self.values.clocks.as_slice() else { return None };
+        if !self.has("wake") || !self.values.devices.is_empty() {
+            return None;
+        }
+        let mut slots = Slots::default();
+        slots.push("clock", clock.clone());
+        slots.push("purpose", Value::Text("wake".to_owned()));
+        Some(("alarm", slots))
+    }
+
+    fn volume(&self) -> Option<Frame> {
+        let is_other = self.has("screen") || self.has("brightness") || self.has("heat");
+        let is_speaker = self.is_kind(&["speaker", "radio", "tv"]);
+        // The noise that is complained of may be a device's: 抽油烟机吵响一点.
+        let is_asked = self.has("small")
+            && (self.has("louder") || self.has("quieter"))
+            && self.state().is_none();
+        let is_device = !(self.values.devices.is_empty() || is_speaker || is_asked);
+        if is_other || is_device || !self.values.rooms.is_empty() {
+            return None;
+        }
+        let is_zh = self.setting.language == Language::Chinese;
+        let is_short = is_zh || self.mentions.unexplained <= 2;
+        if self.has("mute") && !self.has("music") && (is_zh || self.mentions.unexplained <= 1) {
+            let mut slots = Slots::default();
+            slots.push("to", Value::Text("none".to_owned()));
+            return Some(("volume", slots));
+        }
+        let is_command = self.has("volume")
+            || self.has("small")
+            || self.has("large")
+            || self.has("verb")
+            || self.has("music");
+        let way = self.way(&["louder"], &["quieter"]).filter(|_| is_zh || is_command);
+        let is_named = self.has("volume") || is_speaker && !self.values.levels.is_empty();
+        if way.is_none() && !(is_named && (is_short || self.has("verb"))) {
+            return None;
+        }
+        let way = way.or_else(|| self.way(&["up"], &["down"]));
+        self.level_or_change(Slots::default(), VOLUME, way)
+    }
+
+    fn screen(&self) -> Option<Frame> {
+        if !self.has("screen") || !self.values.devices.is_empty() || !self.values.rooms.is_empty() {
+            return None;
+        }
+        let mut slots = Slots::default();
+        slots.push("of", Value::Text("screen".to_owned()));
+        let way = self.way(&["brighter", "up"], &["darker", "down"]);
+        self.level_or_change(slots, BRIGHTNESS, way)
+    }
+
+    fn cover(&self) -> Option<Frame> {
+        let kind = self.values.device()?.filter(|_| self.is_cover())?;
+        let mut slots = self.slots()?;
+        slots.push("device", Value::Device(kind));
+        if let Some((level, is_share)) = self.level() {
+            slots.push("level", Value::Level(level, is_share));
+            return Some(("cover", slots));
+        }
+        if self.has("half") {
+            slots.push("to", Value::Text("half".to_owned()));
+            return Some(("cover", slots));
+        }
+        let is_open = self.has("open") || self.state() == Some(true);
+        let is_closed = self.has("close") || self.state() == Some(false);
+        if is_open == is_closed || !self.values.levels.is_empty() {
+            return None;
+        }
+        slots.push("state", Value::Text(if is_open { "on" } else { "off" }.to_owned()));
+        Some(("switch", slots))
+    }
+
+    fn climate(&self) -> Option<Frame> {
+        let is_heater = self.is_kind(&["ac", "heating"]);
+        let has_degrees = self.has("degrees") && !self.values.levels.is_empty();
+        let is_named =
+            self.has("heat") || is_heater || has_degrees && !self.values.rooms.is_empty();
+        if !(self.values.devices.is_empty() || is_heater)
+            || self.has("volume")
+            || self.has("screen")
+        {
+            return None;
+        }
+        let way = self.way(&["warmer"], &["cooler"]);
+        // `warm up the towel rail` is about another device.
+        if !is_named && (way.is_none() || self.mentions.unexplained > MOST_BESIDE_NUMBER) {
+            return None;
+        }
+        let mut slots = self.slots()?;
+        let (degrees, is_share) = match self.level() {
+            Some(level) => level,
+            None if !self.values.levels.is_empty() => return None,
+            None => {
+                let way = way.or_else(|| self.way(&["up"], &["down"]))?;
+                slots.push(
+                    "way",
+                    Value::Text(if way == Way::Up { "up" } else { "down" }.to_owned()),
+                );
+                return Some(("climate_change", slots));
+            }
+        };
+        if is_share {
+            return None;
+        }
+        slots.push("number", Value::Number(degrees));
+        let is_step = degrees < Fraction::whole(10);
+        if is_step || self.has("by") {
+            let way = way.or_else(|| self.way(&["up"], &["down"]))?;
+            slots.push("way", Value::Text(if way == Way::Up { "up" } else { "down" }.to_owned()));
+            return Some(("climate_change", slots));
+        }
+        Some(("climate", slots))
+    }
+
+    fn light(&self) -> Option<Frame> {
+        let is_light = self.is_kind(&["light", "lamp"]);
+        let is_share = self.level().is_some_and(|level| level.1);
+        if !(is_share || self.values.levels.is_empty() || is_light && self.is_set_to()) {
+            return None;
+        }
+        let is_place = self.values.devices.is_empty() && !self.values.rooms.is_empty() && is_share;
+        if !is_light && !is_place || self.has("volume") || self.has("heat") || self.has("screen") {
+            return None;
+        }
+        let way = self.way(&["brighter"], &["darker"]);
+        if self.values.levels.is_empty() && way.is_none() && !self.has("max") {
+            return None;
+        }
+        let mut slots = self.slots()?;
+        slots.push("of", Value::Text("light".to_owned()));
+        // `take twenty percent off the lamp`
+        if let Some((level, true)) = self.level()
+            && self.has("take")
+        {
+            slots.push("level", Value::Level(level, true));
+            slots.push("way", Value::Text("down".to_owned()));
+            return Some(("brightness_change", slots));
+        }
+        self.level_or_change(slots, BRIGHTNESS, way)
+    }
+
+    fn switch(&self) -> Option<Frame> {
+        let kind = match self.values.device()? {
+            Some(kind) => kind,
+            None if self.has("lamp") && !self.values.rooms.is_empty() => NAMES.device("light")?,
+            None => return None,
+        };
+        if !self.values.levels.is_empty()
+            || !self.values.durations.is_empty()
+            || !self.values.clocks.is_empty()
+        {
+            return None;
+        }
+        let is_on = self.state()?;
+        let mut slots = self.slots()?;
+        slots.push("device", Value::Device(kind));
+        slots.push("state", Value::Text(if is_on { "on" } else { "off" }.to_owned()));
+        Some(("switch", slots))
+    }
+
+    /// Returns whether an entity that no list knows is switched on or off: `fairy lights off`.
+    pub(crate) fn named_switch(&self) -> Option<bool> {
+        let is_free = self.values.levels.is_empty()
+            && self.values.durations.is_empty()
+            && self.values.clocks.is_empty();
+        let has_name = self.mentions.unexplained > 0 || !self.values.devices.is_empty();
+        let is_on = self.state().or_else(|| self.switches_at_the_end())?;
+        (is_free && has_name && !self.has("it") && !self.has("later")).then_some(is_on)
+    }
+
+    /// Returns whether English words end with on or off: the name before is not known.
+    fn switches_at_the_end(&self) -> Option<bool> {
+        let last = self.words.last()?;
+        match last.as_str() {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn scene(&self) -> Option<Frame> {
+        let scene = self.values.scenes.first()?;
+        let group = |scene: &Value| match scene {
+            Value::Scene(named) => named.group,
+            _ => None,
+        };
+        if self.values.scenes.iter().any(|other| group(other) != group(scene)) {
+            return None;
+        }
+        let is_asked =
+            self.has("mode") && self.values.levels.is_empty() && self.values.devices.is_empty();
+        if !is_asked || self.has("theme") && self.has("screen") {
+            return None;
+        }
+        let mut slots = Slots::default();
+        slots.push("scene", scene.clone());
+        Some(("scene", slots))
+    }
+
+    fn media(&self) -> Option<Frame> {
+        let is_music = self.has("music") || self.is_kind(&["radio"]);
+        if !(self.values.devices.is_empty() || self.is_kind(&["radio"]))
+            || !self.values.levels.is_empty()
+        {
+            return None;
+        }
+        let action = if self.has("halt") {
+            "stop"
+        } else if self.has("next") {
+            "next"
+        } else if self.has("pause") && (is_music || self.mentions.unexplained == 0) {
+            "pause"
+        } else if is_music && self.state() == Some(false) {
+            "stop"
+        } else {
+            return None;
+        };
+        let mut slots = Slots::default();
+        slots.push("action", Value::Text(action.to_owned()));
+        Some(("media", slots))
+    }
+
+    /// Returns the music behind 放点儿 or 想听.
+    fn play(&self) -> Option<Frame> {
+        self.setting.context.bindings.play()?;
+        let at = self.mentions.places("play").last()?;
+        let title = self.words.get(self.mentions.all.get(at)?.to..)?;
+        if title.is_empty() || title.len() > MOST_TITLE {
+            return None;
+        }
+        let mut slots = Slots::default();
+        slots.push("title", Value::Text(crate::slots::written(title)));
+        Some(("play", slots))
+    }
+
+    /// Returns a change of what was spoken of before: `flick it off again`.
+    pub(crate) fn reference(&self) -> Option<Frame> {
+        self.setting.last?;
+        let is_zh = self.setting.language == Language::Chinese;
+        let ends =
+            |at: usize| self.words.get(at).is_none_or(|word| matches!(word.as_str(), "吧" | "了"));
+        let is_long = |one: &&Mention| one.is("off") && one.to - one.from > 1 && ends(one.to);
+        // 可以关了 is said of what is on.
+        let asks = |word: &String| matches!(word.as_str(), "可" | "吧" | "得" | "该");
+        let is_short =
+            |one: &&Mention| one.is("off") && self.words.iter().any(asks) && ends(one.to);
+        let is_named = is_zh && self.mentions.all.iter().any(|one| is_short(&one))
+            || self.has("it")
+            || self.has("also")
+            || is_zh && self.mentions.all.iter().any(|one| is_long(&one));
+        if self.mentions.unexplained > MOST_BESIDE_REFERENCE || !(is_named || self.has("cancel")) {
+            return None;
+        }
+        if !self.values.devices.is_empty() || !self.values.durations.is_empty() {
+            return None;
+        }
+        if self.has("cancel") && matches!(self.setting.last?.about, About::Timer(_)) {
+            return Some(("timer_cancel", Slots::default()));
+        }
+        let mut slots = self.slots()?;
+        if !self.values.rooms.is_empty() {
+            if !self.has("also") {
+                return None;
+            }
+            return Some(("also", slots));
+        }
+        if let Some((level, is_share)) = self.level() {
+            if self.mentions.unexplained > MOST_BESIDE_NUMBER {
+                return None;
+            }
+            slots.push("level", Value::Level(level, is_share));
+            return Some(("correct", slots));
+        }
+        if let Some(is_on) = self.state() {
+            slots.push("state", Value::Text(if is_on { "on" } else { "off" }.to_owned()));
+            return Some(("it_switch", slots));
+        }
+        if !(self.has("small")
+            || self.has("large")
+            || self.has("verb")
+            || !self.values.levels.is_empty())
+        {
+            return None;
+        }
+        let way = self.way(
+            &["up", "louder", "brighter", "warmer"],
+            &["down", "quieter", "darker", "cooler"],
+        )?;
+        slots.push("of", Value::Text("any".to_owned()));
+        Some(("more", self.change(slots, way)))
+    }
+}

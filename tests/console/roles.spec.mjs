@@ -103,9 +103,9 @@ test('a role is changed in every field, and an earlier version is restored', asy
   await open(`roles/${id}`);
   const fields = form(page, 'Radio');
   await expect(save(page)).toBeDisabled();
-  await expect(fields.getByLabel('Model')).toHaveAttribute('placeholder', /Server default/);
+  await expect(fields.getByLabel('Model', { exact: true })).toHaveAttribute('placeholder', /Server default/);
   await fields.getByLabel('Instructions').fill('You are a radio. You speak fast. You are kind.');
-  await fields.getByLabel('Model').fill('small');
+  await fields.getByLabel('Model', { exact: true }).fill('small');
   await fields.getByLabel('Temperature').fill('0.3');
   await fields.getByLabel('Max output tokens').fill('200');
   await fields.getByLabel('Voice').fill('anna');

@@ -221,7 +221,12 @@ impl Bindings {
         }
     }
 
-    /// Returns the tools that do not read.
+    /// Removes the schemas of the tools, which only lenient commands need.
+    pub fn forget_schemas(&mut self) {
+        self.acting = Vec::new();
+    }
+
+    /// Returns the tools that do not read, if their schemas are needed.
     pub(crate) fn acting(&self) -> &[Tool] {
         &self.acting
     }

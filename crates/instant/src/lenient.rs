@@ -154,8 +154,9 @@ impl<'a> Command<'a> {
 
     /// Reports whether a room is said, by whatever name.
     pub(crate) fn has_room(&self, words: &[String]) -> bool {
-        let rooms = self.values.rooms.iter().flatten();
-        rooms.into_iter().any(|room| crate::schema_calls::is_same_room(&room.words, words))
+        let group = NAMES.room(words);
+        let mut rooms = self.values.rooms.iter().flatten();
+        group.is_some() && rooms.any(|room| NAMES.room(&room.words) == group)
     }
 
     /// Returns the number of numbers and lengths of time.
@@ -177,12 +178,6 @@ impl<'a> Command<'a> {
         let is_of = |kind: usize| {
             NAMES.devices.get(kind).is_some_and(|device| keys.contains(&device.key.as_str()))
         };
-        matches!(self.values.device(), Some(Some(kind)) if is_of(kind))
-    }
-
-    fn is_cover(&self) -> bool {
-        let is_of =
-            |kind: usize| NAMES.devices.get(kind).is_some_and(|device| device.domain == "cover");
         matches!(self.values.device(), Some(Some(kind)) if is_of(kind))
     }
 

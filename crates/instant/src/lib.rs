@@ -252,12 +252,11 @@ impl Answers {
         let name = if context.name.trim().is_empty() { DEFAULT_NAME } else { context.name };
         let readings = self.normaliser.readings(text, language, name);
         let whole = |words: &Words| self.parts(words, &setting, MOST_PARTS).map(without_courtesy);
-        let lenient = || {
-            let is_lenient = context.is_lenient && context.scope == Scope::Whole;
-            let parts = |words: &Words| self.lenient(words, &setting, MOST_PARTS);
-            readings.iter().filter(|_| is_lenient).find_map(parts)
-        };
-        let parts = readings.iter().find_map(whole).or_else(lenient)?;
+        let mut parts = readings.iter().find_map(whole);
+        if parts.is_none() && context.is_lenient && context.scope == Scope::Whole {
+            parts = readings.iter().find_map(|words| self.lenient(words, &setting, MOST_PARTS));
+        }
+        let parts = parts?;
         let rules: Vec<&str> = parts.iter().map(|part| part.rule.as_str()).collect();
         let rule = rules.join("+");
         Some(Plan::new(rule, language, parts.into_iter().flat_map(|part| part.acts).collect()))
@@ -268,23 +267,10 @@ impl Answers {
         if words.words.len() > MOST_WORDS {
             return None;
         }
-        if most > 1 {
-            for at in 1..words.words.len() {
-                for (start, end) in self.links(words, at, setting.language) {
-                    let Some(first) = self.lenient_part(&words.part(0, start), setting) else {
-                        continue;
-                    };
-                    let said = first.acts.iter().rev().find_map(referent_of);
-                    let next = Setting { last: said.or(setting.last), ..*setting };
-                    let rest = words.part(end, words.words.len());
-                    if let Some(mut all) = self.lenient(&rest, &next, most - 1) {
-                        all.insert(0, first);
-                        return Some(all);
-                    }
-                }
-            }
-        }
-        self.lenient_part(words, setting).map(|part| vec![part])
+        let first = |words: &Words| self.lenient_part(words, setting);
+        let rest = |words: &Words, next: &Setting<'_>| self.lenient(words, next, most - 1);
+        let linked = if most > 1 { self.linked(words, setting, first, rest) } else { None };
+        linked.or_else(|| first(words).map(|part| vec![part]))
     }
 
     /// Understands words as one command, whole or among other words.
@@ -324,13 +310,10 @@ impl Answers {
         if most <= 1 {
             return None;
         }
-        for at in 1..words.words.len() {
-            for (start, end) in self.links(words, at, setting.language) {
-                let Some(first) = self.part(&words.part(0, start), setting) else { continue };
-                if let Some(all) = self.with_rest(first, words, end, setting, most) {
-                    return Some(all);
-                }
-            }
+        let first = |words: &Words| self.part(words, setting);
+        let rest = |words: &Words, next: &Setting<'_>| self.parts(words, next, most - 1);
+        if let Some(all) = self.linked(words, setting, first, rest) {
+            return Some(all);
         }
         if setting.context.scope != Scope::Whole || words.words.len() > MOST_WORDS {
             return None;
@@ -338,21 +321,18 @@ impl Answers {
         self.beside_reason(words, setting, most).or_else(|| self.unlinked(words, setting, most))
     }
 
-    /// Understands the words from `from` on, after a part that was understood.
-    fn with_rest(
+    /// Understands words as a part and the rest behind a link.
+    fn linked(
         &self,
-        first: Part,
         words: &Words,
-        from: usize,
         setting: &Setting<'_>,
-        most: usize,
+        first: impl Fn(&Words) -> Option<Part>,
+        rest: impl Fn(&Words, &Setting<'_>) -> Option<Vec<Part>>,
     ) -> Option<Vec<Part>> {
-        let said = first.acts.iter().rev().find_map(referent_of);
-        let last = said.or(setting.last).filter(|_| setting.context.scope == Scope::Whole);
-        let next = Setting { last, ..*setting };
-        let mut all = self.parts(&words.part(from, words.words.len()), &next, most - 1)?;
-        all.insert(0, first);
-        Some(all)
+        let links = (1..words.words.len()).flat_map(|at| self.links(words, at, setting.language));
+        links.into_iter().find_map(|(start, end)| {
+            with_rest(first(&words.part(0, start))?, words, end, setting, &rest)
+        })
     }
 
     /// Understands a command with its reason: 要睡觉了关灯, `turn the heating up it is cold`.
@@ -407,7 +387,8 @@ impl Answers {
         }
         (FEWEST_WORDS..=end - FEWEST_WORDS).find_map(|at| {
             let first = self.part(&words.part(0, at), setting).filter(is_deed)?;
-            let all = self.with_rest(first, words, at, setting, most)?;
+            let rest = |words: &Words, next: &Setting<'_>| self.parts(words, next, most - 1);
+            let all = with_rest(first, words, at, setting, rest)?;
             all.iter().all(is_deed).then_some(all)
         })
     }
@@ -439,6 +420,22 @@ impl Answers {
                 .then(|| Part { rule: rule.to_owned(), acts })
         })
     }
+}
+
+/// Understands the words from `from` on, after a part that was understood.
+fn with_rest(
+    first: Part,
+    words: &Words,
+    from: usize,
+    setting: &Setting<'_>,
+    rest: impl Fn(&Words, &Setting<'_>) -> Option<Vec<Part>>,
+) -> Option<Vec<Part>> {
+    let said = first.acts.iter().rev().find_map(referent_of);
+    let last = said.or(setting.last).filter(|_| setting.context.scope == Scope::Whole);
+    let next = Setting { last, ..*setting };
+    let mut all = rest(&words.part(from, words.words.len()), &next)?;
+    all.insert(0, first);
+    Some(all)
 }
 
 /// Returns a reader of the slots in words.

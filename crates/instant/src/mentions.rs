@@ -65,8 +65,15 @@ pub(crate) struct Mention {
 }
 
 /// Kinds of slots that are looked for; of equally long ones the first counts.
-const SLOTS: [Kind; 6] =
-    [Kind::Level, Kind::Number, Kind::Duration, Kind::Clock, Kind::Device, Kind::Rooms];
+const SLOTS: [Kind; 7] = [
+    Kind::Level,
+    Kind::Number,
+    Kind::Duration,
+    Kind::Clock,
+    Kind::Device,
+    Kind::Rooms,
+    Kind::Scene,
+];
 
 /// Mentions of an utterance, in order. None of them overlap.
 #[derive(Debug, Clone, Default)]
@@ -109,7 +116,7 @@ impl Mentions {
         self.places(list).next().is_some()
     }
 
-    /// Returns the mentions from a place on.
+    /// Returns the mentions between two places.
     pub(crate) fn part(&self, from: usize, to: usize) -> Self {
         let all = self.all.get(from..to).unwrap_or_default().to_vec();
         Self { all, unexplained: self.unexplained }
@@ -141,11 +148,6 @@ fn longest(
         if let Some((length, value)) = reader.read(kind, at).into_iter().max_by_key(|read| read.0) {
             take(What::Slot(value), length);
         }
-    }
-    if let Some((length, value)) =
-        reader.read(Kind::Scene, at).into_iter().max_by_key(|read| read.0)
-    {
-        take(What::Slot(value), length);
     }
     let lists = LEXICON.of(language);
     let length_in = |entries: &Vec<Vec<String>>| {

@@ -6,7 +6,6 @@ use serde_json::{Map, json};
 
 use crate::bindings::{Accepts, Parameter, Tool, words_of_name};
 use crate::lenient::Command;
-use crate::names::NAMES;
 use crate::phrases::Subject;
 use crate::plan::{Act, Call};
 use crate::slots::Value;
@@ -20,6 +19,9 @@ const EMPTY: [&str; 48] = [
     "home", "house", "this", "that", "it", "is", "are", "as", "with", "by", "from", "self", "tool",
     "all", "value", "start", "stop", "run", "create", "add", "level", "target", "new", "some",
 ];
+/// Words that lock and unlock, in both languages.
+const LOCK: [&str; 4] = ["lock", "锁", "锁上", "锁好"];
+const UNLOCK: [&str; 3] = ["unlock", "开锁", "解锁"];
 /// Options of tools, and the words that mean them, in both languages.
 const OPTIONS: [(&[&str], &[&str]); 14] = [
     (
@@ -47,8 +49,8 @@ const OPTIONS: [(&[&str], &[&str]); 14] = [
         &["clean", "start_cleaning", "vacuum"],
         &["clean", "cleaning", "vacuum", "hoover", "sweep", "start", "扫", "打扫", "清扫", "吸"],
     ),
-    (&["lock", "locked"], &["lock", "锁", "锁上", "锁好"]),
-    (&["unlock", "unlocked"], &["unlock", "开锁", "解锁"]),
+    (&["lock", "locked"], &LOCK),
+    (&["unlock", "unlocked"], &UNLOCK),
     (
         &["low", "slow", "quiet", "silent", "min"],
         &["low", "lowest", "slow", "quiet", "silent", "低", "低档", "小", "一档", "静音"],
@@ -288,14 +290,8 @@ fn option(options: &[String], command: &Command<'_>) -> Option<(String, bool)> {
 
 fn flag(parameter: &Parameter, tool: &Tool, command: &Command<'_>) -> Option<bool> {
     if parameter.mentions(&["locked", "lock"]) || tool.mentions(&["unlock"]) {
-        let unlocks = command.says_phrase("unlock")
-            || command.says_phrase("开锁")
-            || command.says_phrase("解锁");
-        let locks = command.says_phrase("lock")
-            || command.says_phrase("锁上")
-            || command.says_phrase("锁好")
-            || command.says_phrase("锁");
-        return if unlocks { Some(false) } else { locks.then_some(true) };
+        let says = |phrases: &[&str]| phrases.iter().any(|phrase| command.says_phrase(phrase));
+        return if says(&UNLOCK) { Some(false) } else { says(&LOCK).then_some(true) };
     }
     command.state()
 }
@@ -318,10 +314,4 @@ fn number(parameter: &Parameter, command: &Command<'_>) -> Option<f64> {
         return (length.months == 0).then_some(seconds / size);
     }
     command.level().map(|level| level.0.as_f64())
-}
-
-/// Reports whether two rooms are the same in both languages.
-pub(crate) fn is_same_room(a: &[String], b: &[String]) -> bool {
-    let group = NAMES.room(a);
-    group.is_some() && group == NAMES.room(b)
 }

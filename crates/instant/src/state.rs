@@ -99,12 +99,11 @@ pub(crate) fn meant<'a>(all: &'a [Entity], target: &Target) -> Vec<&'a Entity> {
         entity.domain == device.domain && (is_general || is_named) && in_room
     };
     let found: Vec<&Entity> = all.iter().filter(fits).collect();
-    let by_name = |all: Vec<&'a Entity>| named(all, &target.said);
     match found.len() {
-        0 => by_name(all.iter().collect()),
+        0 => named(all.iter().collect(), &target.said),
         1 => found,
         _ => {
-            let narrower = by_name(found.clone());
+            let narrower = named(found.clone(), &target.said);
             if narrower.is_empty() { found } else { narrower }
         }
     }

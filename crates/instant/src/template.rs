@@ -179,6 +179,11 @@ impl Slots {
     pub(crate) fn push(&mut self, name: &str, value: Value) {
         self.0.push((name.to_owned(), value));
     }
+
+    /// Adds a text, as a template sets it.
+    pub(crate) fn push_text(&mut self, name: &str, text: &str) {
+        self.push(name, Value::Text(text.to_owned()));
+    }
 }
 
 /// Compiled template.

@@ -106,7 +106,11 @@ impl RuledLlm {
             description: &tool.description,
             parameters: &tool.parameters,
         });
-        let bindings = Arc::new(Bindings::of(&offered.collect::<Vec<_>>()));
+        let mut bindings = Bindings::of(&offered.collect::<Vec<_>>());
+        if !self.rules.is_small {
+            bindings.forget_schemas();
+        }
+        let bindings = Arc::new(bindings);
         let mut cached = self.bindings.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= MAX_BINDINGS {
             cached.remove(0);

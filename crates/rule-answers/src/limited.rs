@@ -87,10 +87,9 @@ impl Limited {
             self.passed = 0;
         }
         // A sentence that certainly fits is passed on while it is written.
-        if self.spoken + speech_seconds(&self.begun) < self.seconds / 2.0 {
-            self.pass(self.begun.len());
-        } else if self.passed > 0 {
-            // Its beginning has been spoken.
+        let fits = self.spoken + speech_seconds(&self.begun) < self.seconds / 2.0;
+        let has_begun = self.passed > 0;
+        if fits || has_begun {
             self.pass(self.begun.len());
         }
     }

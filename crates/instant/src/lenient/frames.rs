@@ -8,6 +8,7 @@ use crate::exact::Fraction;
 use crate::mentions::{Mention, What};
 use crate::names::NAMES;
 use crate::plan::About;
+use crate::rules::devices::is_cover;
 use crate::slots::Value;
 use crate::template::Slots;
 
@@ -33,6 +34,17 @@ const BRIGHTNESS: LevelRules = LevelRules { set: "brightness", change: "brightne
 enum Way {
     Up,
     Down,
+}
+
+impl Way {
+    fn text(self) -> &'static str {
+        if self == Self::Up { "up" } else { "down" }
+    }
+}
+
+/// Returns the text of a state.
+fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }
 
 impl Command<'_> {
@@ -71,14 +83,13 @@ impl Command<'_> {
 
     /// Adds the size and the direction of a change; a number is added or taken away only after `by` or its like.
     fn change(&self, mut slots: Slots, way: Way) -> Slots {
-        let text = |text: &str| Value::Text(text.to_owned());
-        slots.push("way", text(if way == Way::Up { "up" } else { "down" }));
+        slots.push_text("way", way.text());
         if let Some((level, is_share)) = self.level() {
             slots.push("level", Value::Level(level, is_share));
         } else if self.has("large") {
-            slots.push("size", text("large"));
+            slots.push_text("size", "large");
         } else if self.has("small") {
-            slots.push("size", text("small"));
+            slots.push_text("size", "small");
         }
         slots
     }
@@ -100,7 +111,7 @@ impl Command<'_> {
         }
         if self.values.levels.is_empty() && (self.has("max") || self.has("half")) {
             let end = if self.has("max") { "max" } else { "half" };
-            slots.push("to", Value::Text(end.to_owned()));
+            slots.push_text("to", end);
             return Some((rules.set, slots));
         }
         Some((rules.change, self.change(slots, way?)))
@@ -112,11 +123,8 @@ impl Command<'_> {
         let is_number =
             |one: &&Mention| matches!(one.what, What::Slot(Value::Level(..) | Value::Number(_)));
         self.mentions.all.iter().filter(is_number).any(|one| {
-            let start = word(one.from);
             let before = one.from.checked_sub(1).map_or("", word);
-            matches!(before, "to" | "at" | "到" | "成" | "为" | "在")
-                || before == "给"
-                || start == "到"
+            matches!(before, "to" | "at" | "到" | "成" | "为" | "在" | "给")
         }) || self.is_corrected
     }
 
@@ -132,7 +140,7 @@ impl Command<'_> {
             return None;
         }
         let mut slots = Slots::default();
-        slots.push("theme", Value::Text(if is_dark { "dark" } else { "light" }.to_owned()));
+        slots.push_text("theme", if is_dark { "dark" } else { "light" });
         Some(("theme", slots))
     }
 
@@ -153,7 +161,7 @@ impl Command<'_> {
         }
         let mut slots = Slots::default();
         slots.push("clock", clock.clone());
-        slots.push("purpose", Value::Text("wake".to_owned()));
+        slots.push_text("purpose", "wake");
         Some(("alarm", slots))
     }
 
@@ -172,7 +180,7 @@ impl Command<'_> {
         let is_short = is_zh || self.mentions.unexplained <= 2;
         if self.has("mute") && !self.has("music") && (is_zh || self.mentions.unexplained <= 1) {
             let mut slots = Slots::default();
-            slots.push("to", Value::Text("none".to_owned()));
+            slots.push_text("to", "none");
             return Some(("volume", slots));
         }
         let is_command = self.has("volume")
@@ -194,13 +202,13 @@ impl Command<'_> {
             return None;
         }
         let mut slots = Slots::default();
-        slots.push("of", Value::Text("screen".to_owned()));
+        slots.push_text("of", "screen");
         let way = self.way(&["brighter", "up"], &["darker", "down"]);
         self.level_or_change(slots, BRIGHTNESS, way)
     }
 
     fn cover(&self) -> Option<Frame> {
-        let kind = self.values.device()?.filter(|_| self.is_cover())?;
+        let kind = self.values.device()?.filter(|kind| is_cover(*kind))?;
         let mut slots = self.slots()?;
         slots.push("device", Value::Device(kind));
         if let Some((level, is_share)) = self.level() {
@@ -208,7 +216,7 @@ impl Command<'_> {
             return Some(("cover", slots));
         }
         if self.has("half") {
-            slots.push("to", Value::Text("half".to_owned()));
+            slots.push_text("to", "half");
             return Some(("cover", slots));
         }
         let is_open = self.has("open") || self.state() == Some(true);
@@ -216,7 +224,7 @@ impl Command<'_> {
         if is_open == is_closed || !self.values.levels.is_empty() {
             return None;
         }
-        slots.push("state", Value::Text(if is_open { "on" } else { "off" }.to_owned()));
+        slots.push_text("state", on_or_off(is_open));
         Some(("switch", slots))
     }
 
@@ -242,10 +250,7 @@ impl Command<'_> {
             None if !self.values.levels.is_empty() => return None,
             None => {
                 let way = way.or_else(|| self.way(&["up"], &["down"]))?;
-                slots.push(
-                    "way",
-                    Value::Text(if way == Way::Up { "up" } else { "down" }.to_owned()),
-                );
+                slots.push_text("way", way.text());
                 return Some(("climate_change", slots));
             }
         };
@@ -256,7 +261,7 @@ impl Command<'_> {
         let is_step = degrees < Fraction::whole(10);
         if is_step || self.has("by") {
             let way = way.or_else(|| self.way(&["up"], &["down"]))?;
-            slots.push("way", Value::Text(if way == Way::Up { "up" } else { "down" }.to_owned()));
+            slots.push_text("way", way.text());
             return Some(("climate_change", slots));
         }
         Some(("climate", slots))
@@ -277,13 +282,13 @@ impl Command<'_> {
             return None;
         }
         let mut slots = self.slots()?;
-        slots.push("of", Value::Text("light".to_owned()));
+        slots.push_text("of", "light");
         // `take twenty percent off the lamp`
         if let Some((level, true)) = self.level()
             && self.has("take")
         {
             slots.push("level", Value::Level(level, true));
-            slots.push("way", Value::Text("down".to_owned()));
+            slots.push_text("way", Way::Down.text());
             return Some(("brightness_change", slots));
         }
         self.level_or_change(slots, BRIGHTNESS, way)
@@ -295,27 +300,21 @@ impl Command<'_> {
             None if self.has("lamp") && !self.values.rooms.is_empty() => NAMES.device("light")?,
             None => return None,
         };
-        if !self.values.levels.is_empty()
-            || !self.values.durations.is_empty()
-            || !self.values.clocks.is_empty()
-        {
+        if self.numbers() > 0 {
             return None;
         }
         let is_on = self.state()?;
         let mut slots = self.slots()?;
         slots.push("device", Value::Device(kind));
-        slots.push("state", Value::Text(if is_on { "on" } else { "off" }.to_owned()));
+        slots.push_text("state", on_or_off(is_on));
         Some(("switch", slots))
     }
 
     /// Returns whether an entity that no list knows is switched on or off: `fairy lights off`.
     pub(crate) fn named_switch(&self) -> Option<bool> {
-        let is_free = self.values.levels.is_empty()
-            && self.values.durations.is_empty()
-            && self.values.clocks.is_empty();
         let has_name = self.mentions.unexplained > 0 || !self.values.devices.is_empty();
         let is_on = self.state().or_else(|| self.switches_at_the_end())?;
-        (is_free && has_name && !self.has("it") && !self.has("later")).then_some(is_on)
+        (self.numbers() == 0 && has_name && !self.has("it") && !self.has("later")).then_some(is_on)
     }
 
     /// Returns whether English words end with on or off: the name before is not known.
@@ -366,7 +365,7 @@ impl Command<'_> {
             return None;
         };
         let mut slots = Slots::default();
-        slots.push("action", Value::Text(action.to_owned()));
+        slots.push_text("action", action);
         Some(("media", slots))
     }
 
@@ -379,7 +378,7 @@ impl Command<'_> {
             return None;
         }
         let mut slots = Slots::default();
-        slots.push("title", Value::Text(crate::slots::written(title)));
+        slots.push_text("title", &crate::slots::written(title));
         Some(("play", slots))
     }
 
@@ -422,7 +421,7 @@ impl Command<'_> {
             return Some(("correct", slots));
         }
         if let Some(is_on) = self.state() {
-            slots.push("state", Value::Text(if is_on { "on" } else { "off" }.to_owned()));
+            slots.push_text("state", on_or_off(is_on));
             return Some(("it_switch", slots));
         }
         if !(self.has("small")
@@ -436,7 +435,7 @@ impl Command<'_> {
             &["up", "louder", "brighter", "warmer"],
             &["down", "quieter", "darker", "cooler"],
         )?;
-        slots.push("of", Value::Text("any".to_owned()));
+        slots.push_text("of", "any");
         Some(("more", self.change(slots, way)))
     }
 }

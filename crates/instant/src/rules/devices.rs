@@ -436,7 +436,7 @@ pub(super) fn switch(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
 }
 
 /// Reports whether a kind of device is opened and closed.
-fn is_cover(kind: usize) -> bool {
+pub(crate) fn is_cover(kind: usize) -> bool {
     NAMES.devices.get(kind).is_some_and(|device| device.domain == "cover")
 }
 

@@ -113,6 +113,15 @@ async fn ask(llm: &dyn Llm, prompt: &Prompt) -> Result<(String, Vec<ToolRequest>
     Ok((text, calls))
 }
 
+/// Asks a model, and returns it with the prompt after its calls.
+async fn after_a_call(vendor: &Vendor) -> (Arc<dyn Llm>, Prompt) {
+    let llm = hearken_providers::llm(&vendor.settings(LlmProvider::OpenAi)).unwrap();
+    let mut prompt = prompt();
+    let (_, calls) = ask(&*llm, &prompt).await.unwrap();
+    add_round(&mut prompt, calls);
+    (llm, prompt)
+}
+
 /// Adds a round of calls with their results.
 fn add_round(prompt: &mut Prompt, calls: Vec<ToolRequest>) {
     let results = calls.iter().map(|call| ChatMessage::result(&call.id, "it is done"));
@@ -249,10 +258,7 @@ async fn a_refusal_that_remains_is_left_to_the_next_model() {
             .then(|| "thought_signature is not valid, function call `default_api:f`".to_owned())
     }
     let vendor = Vendor::start("openai_stream/gemini_call", always).await;
-    let llm = hearken_providers::llm(&vendor.settings(LlmProvider::OpenAi)).unwrap();
-    let mut prompt = prompt();
-    let (_, calls) = ask(&*llm, &prompt).await.unwrap();
-    add_round(&mut prompt, calls);
+    let (llm, prompt) = after_a_call(&vendor).await;
     let error = ask(&*llm, &prompt).await.unwrap_err();
     assert_eq!(error.kind, ProviderErrorKind::NotServed, "{error}");
     let (count, last) = vendor.asked();
@@ -267,10 +273,7 @@ async fn reasoning_that_a_model_refuses_is_left_out() {
         with_calls(body).iter().any(has).then(|| told.to_owned())
     }
     let vendor = Vendor::start("openai_stream/deepseek_call", strict).await;
-    let llm = hearken_providers::llm(&vendor.settings(LlmProvider::OpenAi)).unwrap();
-    let mut prompt = prompt();
-    let (_, calls) = ask(&*llm, &prompt).await.unwrap();
-    add_round(&mut prompt, calls);
+    let (llm, prompt) = after_a_call(&vendor).await;
     vendor.asked();
     for requests in [2, 1] {
         assert_eq!(ask(&*llm, &prompt).await.unwrap().0, "Fine.");
@@ -287,10 +290,7 @@ async fn ids_that_a_gateway_wrote_and_its_model_refuses_are_replaced() {
         Some(format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."))
     }
     let vendor = Vendor::start("openai_stream/gemini_call", mistral).await;
-    let llm = hearken_providers::llm(&vendor.settings(LlmProvider::OpenAi)).unwrap();
-    let mut prompt = prompt();
-    let (_, calls) = ask(&*llm, &prompt).await.unwrap();
-    add_round(&mut prompt, calls);
+    let (llm, prompt) = after_a_call(&vendor).await;
     vendor.asked();
     for requests in [2, 1] {
         assert_eq!(ask(&*llm, &prompt).await.unwrap().0, "Fine.");

@@ -13,12 +13,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::admin::sessions::{LoggedIn, USERNAME};
+use crate::http::AccessControl;
+use crate::http::admin_access::Admin;
 use crate::http::auth::{AccessRule, Admission};
-use crate::http::conversations::chat::{UNFIT, refusal_of, session_of};
+use crate::http::chat_access::{Chats, UNFIT, refusal_of, session_of};
 use crate::http::fault::{Refusal, refusal};
 use crate::http::middleware::owner_of;
 use crate::http::request_identity::{bearer, json_or};
-use crate::http::{AccessControl, Admin, Chats};
 
 /// Caller with the admin token, or with a login whose right opens the route (`Some`); any caller if
 /// no token is required.

@@ -38,6 +38,7 @@ use crate::config::HttpConfig;
 use crate::http::fault::answer;
 use crate::http::held_body::hold;
 use crate::http::kept_connections::counted;
+use crate::http::paths::DOCS;
 use crate::http::peer;
 use crate::http::route_table::head_and_old_clients;
 
@@ -246,8 +247,7 @@ impl RequestId {
     }
 }
 
-/// Path of the API documentation, and its content security policy: no access to other servers, and no frames.
-pub(super) const DOCS_PATH: &str = "/api/docs";
+/// Content security policy of the API documentation: no access to other servers, and no frames.
 const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -259,7 +259,7 @@ async fn named(
     let id = RequestId::from_headers(request.headers());
     request.extensions_mut().insert(id.clone());
     let span = tracing::info_span!("request", id = %id.0);
-    let is_docs = request.path().starts_with(DOCS_PATH);
+    let is_docs = request.path().starts_with(DOCS);
     let mut response = next.call(request).instrument(span).await?;
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.header());

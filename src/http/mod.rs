@@ -1,8 +1,10 @@
 //! The route table. Each route parses a request, calls one function and renders the result; it
 //! contains no dialogue, no SQL and no retries.
 
+mod admin_access;
 mod administration;
 mod auth;
+mod chat_access;
 mod clients;
 mod conversations;
 mod devices;
@@ -17,6 +19,7 @@ mod lasting_access;
 pub mod middleware;
 pub mod openapi;
 mod params;
+mod paths;
 mod peer;
 mod request_identity;
 mod route_table;
@@ -43,22 +46,22 @@ use crate::history::trial::Trials;
 use crate::service_tests::ServiceTests;
 use crate::usage::DailyUsage;
 
-pub use administration::admin::{Admin, Figures};
+pub use admin_access::{Admin, Figures};
 pub use administration::backup::Backups;
 pub use administration::people::PeopleApi;
 pub use auth::{ADMIN_TOKEN_FILE, AccessRule, Auth, SECRET_FILE, admin_token, secret, tokens};
+pub use chat_access::Chats;
 pub use clients::console::PATH as CONSOLE_PATH;
 pub use clients::litemcp::{LiteMcp, litemcp_routes};
 pub use clients::museum::MuseumClients;
 pub use clients::text_gateway::{PAGE_PATH, TextClients};
-pub use conversations::chat::Chats;
 pub use conversations::turns::Turns;
 pub use devices::device::DeviceEndpoint;
 pub use devices::device_orders::{follow_revocations, order_handler};
 pub use devices::ota::{OtaConfigError, OtaRules};
-pub use devices::vision::PATH as VISION_PATH;
 pub use health::{Dependencies, Health};
 pub use middleware::{MiddlewareState, behind};
+pub use paths::VISION as VISION_PATH;
 pub use peer::{Peer, network_of};
 pub use tools::tools_api::{ToolTokens, ToolsApi};
 

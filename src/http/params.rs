@@ -1,5 +1,5 @@
 //! Query parameters of REST requests, with one rule for all: a missing parameter has its default,
-//! and a present one must be valid; blank is never valid. Not for ids and tokens, which clients may
+//! and a present one must be valid; blank is never valid. Also short texts of their bodies. Not for ids and tokens, which clients may
 //! also send in the query.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use actix_web::HttpRequest;
 use hearken_proto::fault::Fault;
 
 use crate::http::fault::{Refusal, refusal};
-use crate::http::request_identity::query;
+use crate::http::request_identity::{query, tidy};
 
 /// Checks that the query has only these parameters, each at most once: an ignored parameter must
 /// not widen a deletion.
@@ -72,6 +72,13 @@ where
     let about =
         || format!("`{name}` is a whole number from {} to {}", within.start(), within.end());
     number.map(Some).ok_or_else(|| refusal(fault, &about()))
+}
+
+/// Returns the trimmed text; refuses it if it is empty or too long.
+pub(crate) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal> {
+    let fits = text.chars().count() <= max_chars;
+    let text = tidy(text, max_chars).filter(|_| fits);
+    text.ok_or_else(|| refusal(Fault::BadRequest, about))
 }
 
 #[cfg(test)]

@@ -16,8 +16,7 @@ use bytes::Bytes;
 use hearken_proto::fault::Fault;
 
 use super::fault::answer;
-use super::middleware::DOCS_PATH;
-use super::openapi;
+use super::paths::{DOCS, OPENAPI};
 
 /// Routes by path, in matching order.
 #[derive(Default)]
@@ -83,7 +82,7 @@ pub(super) async fn head_and_old_clients(
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     // These pages are not in the table.
-    let is_page = request.path() == openapi::PATH || request.path().starts_with(DOCS_PATH);
+    let is_page = request.path() == OPENAPI || request.path().starts_with(DOCS);
     if is_page && !matches!(*request.method(), Method::GET | Method::HEAD) {
         let refused = not_allowed(request.request(), &[Method::GET]);
         return Ok(request.into_response(refused));

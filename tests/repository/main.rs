@@ -5,6 +5,7 @@
 mod acceptance;
 mod bounds;
 mod crates;
+mod cycles;
 mod deploy;
 mod fixtures;
 mod lasting;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::bindings::{OfferedTool, mentions, name_words, words_of_long};
+use crate::bindings::schema::{OfferedTool, mentions, name_words, words_of_long};
 
 /// The abilities of the crate's file, which a test reads.
 pub(crate) static ABILITIES: LazyLock<Abilities> =

@@ -5,7 +5,7 @@ use hearken_base::language::Language;
 
 use crate::exact::Fraction;
 use crate::numbers::{numbers, rest, word};
-use crate::slots::Value;
+use crate::value::Value;
 
 /// Most operations of an expression.
 const MOST_OPERATIONS: usize = 12;

@@ -5,14 +5,15 @@ mod found;
 
 use hearken_base::language::Language;
 
+use crate::act::{Act, Question, What};
 use crate::bindings::words_of_name;
 use crate::exact::Fraction;
+use crate::length::Length;
 use crate::names::NAMES;
 use crate::phrases::{self, room_name, say};
-use crate::plan::{About, Act, Referent};
-use crate::slots::Room;
+use crate::referent::{About, Referent};
 use crate::state::{entities, number, present};
-use crate::times::Length;
+use crate::value::Room;
 use found::{Item, flag, items, lengths, text_of};
 
 pub(crate) const THEME_NAMES: [&str; 4] = ["theme", "dark mode", "主题", "深色"];
@@ -30,39 +31,6 @@ pub(crate) const MUSIC_NAMES: [&str; 9] =
 const MEASURED_NAMES: [&str; 6] = ["temperature", "celsius", "current", "temp", "温度", "degrees"];
 /// Names of the temperature that is wanted.
 const WANTED_NAMES: [&str; 4] = ["target", "setpoint", "set temperature", "设定"];
-
-/// What a question is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
-    Volume,
-    Screen,
-    Dim,
-    Theme,
-    Battery,
-    Charging,
-    Network,
-    Temperature,
-    Target,
-    Humidity,
-    Timers,
-    /// What is playing.
-    Playing,
-    /// Whether something is playing.
-    Music,
-    /// Whether devices of a kind are on, or open.
-    Device(usize),
-}
-
-/// Question about a state.
-#[derive(Debug, Clone)]
-pub(crate) struct Question {
-    pub(crate) what: What,
-    pub(crate) room: Option<Room>,
-    /// True if the result is of the room alone.
-    pub(crate) is_of_room: bool,
-    /// For a question that yes or no answers: what yes means.
-    pub(crate) expected: Option<bool>,
-}
 
 /// Returns what is said if the tool fails.
 pub(crate) fn failed(language: Language) -> String {

@@ -4,8 +4,9 @@
 mod actions;
 mod asking;
 mod effects;
+mod places;
 mod readings;
-mod schema;
+pub(crate) mod schema;
 
 use std::collections::BTreeSet;
 
@@ -13,14 +14,15 @@ use serde_json::{Map, Value, json};
 
 use crate::abilities::ABILITIES;
 use crate::exact::Fraction;
+use crate::length::Length;
 use crate::names::NAMES;
-use crate::plan::{About, Change, Referent};
-use crate::slots::{Room, written};
-use crate::times::Length;
+use crate::referent::{About, Change, Referent};
+use crate::value::{Room, written};
 
 pub(crate) use asking::{DayInput, PlayTool, WeatherTool};
 pub use schema::OfferedTool;
-pub(crate) use schema::{Accepts, Parameter, Tool, mentions, name_words, words_of_long};
+use schema::name_words;
+pub(crate) use schema::{Accepts, Parameter, Tool};
 
 /// What can be done with music.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +169,7 @@ impl Bindings {
         let mut readings = Vec::new();
         let mut room_readings = Vec::new();
         for tool in tools.iter().filter(|tool| effects::is_read(tool)) {
-            let place = effects::place(tool, &[], &NAMES);
+            let place = places::place(tool, &[], &NAMES);
             let is_open = tool.unfilled(&[]).next().is_none();
             if !is_open && !matches!(place, Some(Place::Room { .. })) {
                 continue;
@@ -265,12 +267,8 @@ impl Bindings {
         self.abilities.contains(ability)
     }
 
-    /// Returns what a call has changed, as if a rule had made it; `None` if it is no such call.
-    pub(crate) fn referent_of(
-        &self,
-        tool: &str,
-        arguments: &Map<String, Value>,
-    ) -> Option<Referent> {
+    /// Returns what a call of the model changed; `None` if no rule could have made the call.
+    pub fn referent_of(&self, tool: &str, arguments: &Map<String, Value>) -> Option<Referent> {
         let is_effect = |effect: &&Effect| {
             effect.tool == tool
                 && effect.fixed.iter().all(|(key, value)| arguments.get(key) == Some(value))

@@ -5,8 +5,8 @@ use jiff::civil::{Date, Weekday};
 use jiff::{Span, ToSpan};
 use serde::Deserialize;
 
+use crate::length::Length;
 use crate::normalise::words_of;
-use crate::times::Length;
 
 /// Which week a weekday is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::rules;
-use crate::slots::Value;
 use crate::template::{NamedWords, ReadSlot, Slots, Template};
+use crate::value::Value;
 
 /// Most ways of one template to match a sentence.
 const MOST_MATCHES: usize = 4;

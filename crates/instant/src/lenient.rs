@@ -9,8 +9,9 @@ use crate::exact::Fraction;
 use crate::mentions::{Mention, Mentions, What};
 use crate::names::NAMES;
 use crate::rules::Setting;
-use crate::slots::{Reader, Room, Value};
+use crate::slots::Reader;
 use crate::template::Slots;
+use crate::value::{Room, Value};
 
 /// Most words that belong to no mention.
 const MOST_UNEXPLAINED: usize = 18;

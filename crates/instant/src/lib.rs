@@ -3,6 +3,7 @@
 //! tools and asks the model is in `dialogue`.
 
 mod abilities;
+mod act;
 mod arithmetic;
 mod asked;
 mod bindings;
@@ -13,6 +14,7 @@ mod exact;
 mod facts;
 mod forecast;
 mod jokes;
+mod length;
 mod lenient;
 mod mentions;
 mod names;
@@ -21,12 +23,14 @@ mod numbers;
 mod phrasebook;
 mod phrases;
 mod plan;
+mod referent;
 mod rules;
 mod schema_calls;
 mod slots;
 mod state;
 mod template;
 mod times;
+mod value;
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -34,16 +38,17 @@ use std::sync::{Arc, LazyLock};
 use hearken_base::language::Language;
 use jiff::Zoned;
 
+use act::Act;
 use catalog::Catalog;
 use normalise::{Normaliser, Words};
-use plan::Act;
 use rules::{Class, Setting};
 use slots::Reader;
 
 pub use bindings::{Bindings, OfferedTool};
 pub use catalog::TemplateError;
 pub use phrases::FIXED;
-pub use plan::{Answer, Call, Next, Outcome, Plan, REMEMBERED, Referent};
+pub use plan::{Answer, Next, Outcome, Plan};
+pub use referent::{Call, REMEMBERED, Referent};
 
 /// Which rules may answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -350,7 +355,7 @@ impl Answers {
             ];
             for (why, command) in splits {
                 let Some(rooms) = self.reason(&why, setting) else { continue };
-                let place = Referent::new(plan::About::Number, rooms, None);
+                let place = Referent::new(referent::About::Number, rooms, None);
                 let last = if place.rooms.is_empty() { setting.last } else { Some(&place) };
                 let parts = self.parts(&command, &Setting { last, ..*setting }, most - 1);
                 if let Some(parts) = parts.filter(|parts| parts.iter().all(is_deed)) {
@@ -362,7 +367,7 @@ impl Answers {
     }
 
     /// Returns the rooms of a reason; `None` if the words are none.
-    fn reason(&self, words: &Words, setting: &Setting<'_>) -> Option<Vec<slots::Room>> {
+    fn reason(&self, words: &Words, setting: &Setting<'_>) -> Option<Vec<value::Room>> {
         let reader = Reader::new(
             &words.words,
             setting.language,

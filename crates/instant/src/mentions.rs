@@ -8,8 +8,9 @@ use hearken_base::language::Language;
 use serde::Deserialize;
 
 use crate::normalise::words_of;
-use crate::slots::{Kind, Reader, Value};
+use crate::slots::Reader;
 use crate::template::ReadSlot as _;
+use crate::value::{Kind, Value};
 
 /// The words of the crate's file, which a test reads.
 static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| Lexicon::builtin().unwrap_or_default());

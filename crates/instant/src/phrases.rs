@@ -5,10 +5,10 @@ use hearken_base::language::{Language, is_han};
 use jiff::civil::Time;
 
 use crate::exact::Fraction;
+use crate::length::Length;
 use crate::names::NAMES;
 use crate::numbers::zh_words;
-use crate::slots::Room;
-use crate::times::Length;
+use crate::value::Room;
 
 /// Sentences of answers that are always the same, so that their audio can be prepared.
 pub const FIXED: [&str; 13] = [

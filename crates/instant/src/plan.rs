@@ -1,118 +1,18 @@
 //! What an utterance leads to: calls in at most two phases, and the answer, which depends on their results. Not for the choice of
 //! the calls, which is in `rules`.
 
-use std::time::Duration;
-
 use hearken_base::language::Language;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::asked::{self, Question};
-use crate::bindings::{Bindings, Bound};
-use crate::exact::Fraction;
-use crate::forecast::{self, Asked};
-use crate::phrases::{Subject, say};
-use crate::slots::Room;
+use crate::act::Act;
+use crate::asked;
+use crate::forecast;
+use crate::phrases::say;
+use crate::referent::{Call, Referent};
 use crate::state;
-use crate::times::Length;
-
-/// How long the last target is remembered.
-pub const REMEMBERED: Duration = Duration::from_secs(120);
-
-/// Call of a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Call {
-    /// Name of the offered tool.
-    pub tool: String,
-    /// Its arguments.
-    pub arguments: Map<String, Value>,
-}
 
 /// Result of a call: the text of the tool, or of its error.
 pub type Outcome = Result<String, String>;
-
-/// What was spoken about.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum About {
-    Volume,
-    Screen,
-    Dim,
-    Cover,
-    Climate,
-    Switch {
-        kind: usize,
-        is_on: bool,
-    },
-    Music,
-    Timer(Length),
-    Number,
-    /// The time at a place.
-    Time,
-}
-
-/// Target and value of the last instant answer, to which the next utterance may refer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Referent {
-    pub(crate) about: About,
-    pub(crate) rooms: Vec<Room>,
-    pub(crate) value: Option<Fraction>,
-    /// Time since the answer; set by the caller. After [`REMEMBERED`] the referent has no effect.
-    pub age: Duration,
-}
-
-impl Referent {
-    pub(crate) fn new(about: About, rooms: Vec<Room>, value: Option<Fraction>) -> Self {
-        Self { about, rooms, value, age: Duration::ZERO }
-    }
-
-    /// Returns what a call of the model changed; `None` if no rule could have made the call.
-    pub fn of_call(
-        bindings: &Bindings,
-        tool: &str,
-        arguments: &Map<String, Value>,
-    ) -> Option<Self> {
-        bindings.referent_of(tool, arguments)
-    }
-
-    /// Returns the number with which a calculation may go on.
-    pub(crate) fn number(&self) -> Option<Fraction> {
-        self.value.filter(|_| self.about == About::Number)
-    }
-}
-
-/// Relative change of a value.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Change {
-    /// Percent, degrees or steps to add.
-    pub(crate) by: Fraction,
-    /// True if it is a number of steps.
-    pub(crate) is_steps: bool,
-}
-
-/// Part of a plan.
-#[derive(Debug, Clone)]
-pub(crate) enum Act {
-    /// Says a text.
-    Say { text: String, referent: Option<Referent> },
-    /// Makes a call.
-    Do { call: Call, subject: Subject, referent: Option<Referent> },
-    /// Makes a call whose result is the answer.
-    Ask { call: Call, asked: Asked },
-    /// Reads the state, then sets a value that is computed from it.
-    Change { read: Call, bound: Bound, change: Change, subject: Subject, referent: Referent },
-    /// Reads the entities, then calls with the name of the one that is meant.
-    Entity {
-        read: Call,
-        bound: Bound,
-        target: state::Target,
-        value: Option<Fraction>,
-        subject: Subject,
-        referent: Referent,
-    },
-    /// Reads a state, and says what was asked of it.
-    Query { read: Call, question: Question },
-    /// Says that a state could not be read.
-    Fail { text: String },
-}
 
 /// Answer in plain text for speech.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,9 +19,10 @@ mod weather;
 use hearken_base::language::Language;
 
 use crate::Context;
-use crate::plan::{Act, Referent};
-use crate::slots::{Room, Value};
+use crate::act::Act;
+use crate::referent::Referent;
 use crate::template::Slots;
+use crate::value::{Room, Value};
 
 /// Topic of a rule, on which depends where it is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

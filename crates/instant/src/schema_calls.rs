@@ -4,11 +4,12 @@
 use hearken_base::language::{Language, is_han};
 use serde_json::{Map, json};
 
+use crate::act::Act;
 use crate::bindings::{Accepts, Parameter, Tool, words_of_name};
 use crate::lenient::Command;
 use crate::phrases::Subject;
-use crate::plan::{Act, Call};
-use crate::slots::Value;
+use crate::referent::Call;
+use crate::value::Value;
 
 /// Fewest points of a call.
 const FEWEST_POINTS: u32 = 3;
@@ -225,7 +226,7 @@ fn subject_points(tool: &Tool, command: &Command<'_>) -> u32 {
         let translated = NOUNS.iter().any(|(zh, en)| {
             said.contains(zh)
                 && (tool.name_words.iter().any(|word| en.split(' ').any(|en| en == word))
-                    || crate::bindings::mentions(&tool.words, &[en]))
+                    || crate::bindings::schema::mentions(&tool.words, &[en]))
         });
         points += if translated && shared == 0 { 2 } else { 0 };
     } else if in_name == 0 {

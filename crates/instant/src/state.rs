@@ -4,28 +4,19 @@
 use hearken_base::language::Language;
 use serde_json::Value;
 
+use crate::act::{Act, Target};
 use crate::bindings::{BRIGHTNESS_NAMES, Input, Place, VOLUME_NAMES, words_of_name};
 use crate::exact::Fraction;
 use crate::names::NAMES;
 use crate::phrases::{Subject, say};
-use crate::plan::{About, Act, Call};
-use crate::slots::Room;
+use crate::referent::{About, Call};
+use crate::value::Room;
 
 /// Deepest nesting of a state that is read.
 const DEEPEST: usize = 12;
 /// Names of a target temperature, in states.
 const TARGET_NAMES: [&str; 5] =
     ["target", "setpoint", "target_temperature", "set_temperature", "temperature"];
-
-/// Entity that an utterance means.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Target {
-    /// Kind of device; `None` if only its name is said.
-    pub(crate) kind: Option<usize>,
-    pub(crate) room: Option<Room>,
-    /// Words of the utterance, in which the name of the entity may be.
-    pub(crate) said: Vec<String>,
-}
 
 /// Entity of a list of Home Assistant.
 #[derive(Debug, Default, Clone)]
@@ -334,7 +325,7 @@ fn with_value(subject: Subject, value: Fraction) -> Option<Subject> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Referent;
+    use crate::referent::Referent;
 
     #[test]
     fn numbers_are_found_in_states_of_many_forms() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::normalise::words_of;
-use crate::slots::{Kind, Value};
+use crate::value::{Kind, Value};
 
 /// Most steps of one match: a template that needs more does not match.
 const MOST_STEPS: usize = 20_000;

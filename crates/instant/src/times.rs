@@ -4,6 +4,7 @@ use hearken_base::language::Language;
 
 use crate::calendar::{Day, Holidays, Week};
 use crate::exact::Fraction;
+use crate::length::Length;
 use crate::numbers::{en_integer, numbers, rest, word, zh_integer};
 
 /// Half of the day.
@@ -31,14 +32,6 @@ impl Clock {
             _ => None,
         }
     }
-}
-
-/// Length of time in units that do not depend on one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Length {
-    pub(crate) months: i64,
-    pub(crate) days: i64,
-    pub(crate) seconds: i64,
 }
 
 /// Returns the number of words of the first of `texts` with which `words` begin; each text has spaces between Latin words.

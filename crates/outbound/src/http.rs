@@ -21,6 +21,9 @@ const MAX_ERROR_BYTES: usize = 16 << 10;
 /// Time limit for reading an error body.
 const ERROR_BODY: Duration = Duration::from_secs(2);
 
+/// Maximum number of redirects of one request.
+const MAX_REDIRECTS: usize = 3;
+
 /// Builds an HTTP client for one base URL. The client does not follow redirects.
 ///
 /// A loopback base is never reached through a proxy. A base with plain `http` needs no certificates
@@ -44,6 +47,20 @@ pub fn builder(base: &Url, connect_timeout: Duration) -> reqwest::ClientBuilder 
         builder = builder.no_proxy();
     }
     builder
+}
+
+/// Returns the redirect policy: redirects are followed within an origin, because some servers
+/// redirect `/mcp` to `/mcp/`; never to another origin, which must not receive our headers and
+/// token.
+pub fn within_origin() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let same = attempt.previous().iter().all(|u| u.origin() == attempt.url().origin());
+        if same && attempt.previous().len() <= MAX_REDIRECTS {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
+    })
 }
 
 /// Returns true if the URL names this machine: `localhost` or a loopback address.

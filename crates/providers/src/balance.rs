@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use hearken_ports::{ProviderError, ProviderErrorKind, ServiceHealth};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -30,19 +30,13 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::circuit_breaker::{CircuitBreaker, OPEN_FOR};
 use super::metrics::RequestMetrics;
-use super::service_health::OneService;
+use super::service_health::{OneService, Probe};
 
 pub(super) use asr::BalancedAsr;
 pub(super) use tts::BalancedTts;
 
 /// First wait before an unreachable service is probed.
 const PROBE_AFTER: Duration = Duration::from_secs(1);
-
-/// Health check of a service.
-pub(super) trait Probe: Send + Sync {
-    /// Checks the service without a real request, within the deadline for a connection.
-    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>>;
-}
 
 /// One service: its port and its health check.
 pub(super) struct Service<P: ?Sized> {

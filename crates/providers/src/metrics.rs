@@ -11,8 +11,7 @@ use hearken_ports::{
 };
 use tokio::time::Instant;
 
-use super::balance::Probe;
-use super::service_health::OneService;
+use super::service_health::{OneService, Probe};
 
 /// Request in flight until its end is recorded. Dropping it earlier counts as cancelled.
 pub(super) struct RequestMetrics {

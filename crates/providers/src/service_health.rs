@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::BoxFuture;
 use hearken_ports::{ProviderError, ProviderErrorKind, ProviderMetrics, ServiceHealth};
 use tokio::time::Instant;
 
@@ -13,6 +14,12 @@ const MOST_MODELS: usize = 64;
 
 /// Number of consecutive refusals after which the service, and not the requests, is at fault.
 const REFUSES_ALL: u32 = 2;
+
+/// Health check of a service.
+pub(super) trait Probe: Send + Sync {
+    /// Checks the service without a real request, within the deadline for a connection.
+    fn probe(&self) -> BoxFuture<'_, Result<(), ProviderError>>;
+}
 
 /// Health of one service, with its metrics.
 pub(super) struct OneService {

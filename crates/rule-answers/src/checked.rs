@@ -7,9 +7,7 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_ports::{LlmDelta, ProviderError, Usage};
 
 use crate::checks::{Checks, Decision};
-
-/// Longest text that is held back for the end of its sentence, in bytes.
-const MAX_SENTENCE_BYTES: usize = 600;
+use crate::text::end_of_sentence;
 
 type Delta = Result<LlmDelta, ProviderError>;
 
@@ -150,24 +148,6 @@ fn sum(first: Option<Usage>, second: Option<Usage>) -> Option<Usage> {
         completion_tokens: first.completion_tokens + second.completion_tokens,
         cost_nano: first.cost_nano + second.cost_nano,
     })
-}
-
-/// Returns where the first complete sentence of a text ends, in bytes.
-pub(crate) fn end_of_sentence(text: &str) -> Option<usize> {
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        let end = at + c.len_utf8();
-        let ends = match c {
-            '。' | '！' | '？' | '\n' => true,
-            // A full stop may be in a number or a name: the next character decides.
-            '.' | '!' | '?' => chars.peek().is_some_and(|(_, next)| next.is_whitespace()),
-            _ => false,
-        };
-        if ends || end > MAX_SENTENCE_BYTES {
-            return Some(end);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use hearken_base::language::{Language, is_han};
 use hearken_instant::DEFAULT_NAME;
 
-use crate::limited::is_long_text;
+use crate::text::{contains_any, is_long_text};
 
 /// Similarity from which a sentence is an echo.
 const ECHO: f64 = 0.8;
@@ -220,10 +220,6 @@ pub(crate) struct Checks {
     has_succeeded: bool,
     any_language: bool,
     spoken: Vec<Vec<char>>,
-}
-
-pub(crate) fn contains_any(text: &str, parts: &[&str]) -> bool {
-    parts.iter().any(|part| text.contains(part))
 }
 
 /// Returns the letters and digits of a text, with persons exchanged alike: an echo may say "you".

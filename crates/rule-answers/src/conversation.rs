@@ -53,7 +53,7 @@ impl Round<'_> {
             self.calls.iter().zip(&outcomes).rev().filter(|(_, outcome)| outcome.is_ok());
         made.find_map(|(call, _)| {
             let arguments = serde_json::from_str::<Value>(&call.arguments).ok()?;
-            Referent::of_call(bindings, &call.name, arguments.as_object()?)
+            bindings.referent_of(&call.name, arguments.as_object()?)
         })
     }
 

@@ -8,6 +8,7 @@ mod checks;
 mod conversation;
 mod limited;
 mod offer;
+mod text;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -7,24 +7,12 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_base::language::speech_seconds;
 use hearken_ports::{LlmDelta, ProviderError};
 
-use crate::checked::end_of_sentence;
-use crate::checks::contains_any;
+use crate::text::{end_of_sentence, is_long_text};
 
 /// Minimum length of a requested story, poem or recipe, in seconds of speech.
 const STORY_SECONDS: u32 = 100;
 
-/// Words of a request for a long text.
-const LONG_TEXT: [&str; 14] = [
-    "story", "tale", "poem", "song", "lyrics", "essay", "joke", "recipe", "故事", "童话", "诗",
-    "歌词", "作文", "笑话",
-];
-
 type Delta = Result<LlmDelta, ProviderError>;
-
-/// Reports whether a question asks for a long text.
-pub(crate) fn is_long_text(question: &str) -> bool {
-    contains_any(&question.to_lowercase(), &LONG_TEXT)
-}
 
 struct Limited {
     /// The model's stream; `None` once the answer has ended.

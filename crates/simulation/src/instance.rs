@@ -22,7 +22,7 @@ use hearken_text_gateway::{Sessions, TextGateway, TextGatewaySettings};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::judge::Judge;
+use crate::judge::{Judge, MOST_AT_ONCE};
 use crate::life::Life;
 use crate::model::{Marks, Model};
 use crate::plan::Bug;
@@ -30,8 +30,6 @@ use crate::redis::{Link, Redis};
 use crate::speech::{Recogniser, Synthesiser};
 use crate::store::{Database, RemoteStore};
 
-/// Maximum number of messages that an instance answers concurrently.
-pub(crate) const MOST_AT_ONCE: usize = 8;
 /// Time limit of a message, from its lock on.
 const TURN_LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of the wait for a session's lock.

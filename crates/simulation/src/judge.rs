@@ -15,9 +15,10 @@ mod texts;
 
 pub(crate) use message::{FIRST_DEVICE, FIRST_TEXT, LAST, Message};
 
-use crate::instance::MOST_AT_ONCE;
 use crate::plan::{Bug, Plan};
 
+/// Maximum number of messages that an instance answers concurrently.
+pub(crate) const MOST_AT_ONCE: usize = 8;
 /// Time for which an abandoned request may continue, as far as its model notices.
 const GOES_ON_FOR: Duration = Duration::from_secs(1);
 

@@ -9,11 +9,9 @@ use hearken_ports::{
     Provenance, Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource,
 };
 
-use super::connected_source::SourceKind;
 use super::endpoint::Endpoint;
-
-/// Name of the source.
-pub(super) const NAME: &str = "endpoint";
+use super::report::SourceKind;
+use super::settings::ENDPOINT;
 
 /// Tool clients of an agent. A tool has its own name, unless an earlier client has a tool of the
 /// same name: then it is prefixed with the name of its client (`calc-2.add`).
@@ -61,7 +59,7 @@ fn all(clients: &[Arc<dyn ToolSource>]) -> Vec<(Tool, &dyn ToolSource, String)> 
 
 impl ToolSource for AgentTools {
     fn name(&self) -> &str {
-        NAME
+        ENDPOINT
     }
 
     fn kind(&self) -> &'static str {
@@ -78,7 +76,7 @@ impl ToolSource for AgentTools {
         let tools = all(&clients);
         let found = tools.iter().find(|(known, ..)| known.name == tool);
         found.map_or_else(
-            || Provenance::untrusted(NAME, tool),
+            || Provenance::untrusted(ENDPOINT, tool),
             |(_, client, own)| client.provenance(own),
         )
     }

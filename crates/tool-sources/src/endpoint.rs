@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::connected_source::{ConnectedSource, SourceKind};
+use super::connected_source::ConnectedSource;
 use super::connection::{Connection, ProtocolEra};
 use super::elicitation::ElicitationPolicy;
 use super::jsonrpc_repair::{MessageReader, Repair};
@@ -26,6 +26,7 @@ use super::link::Link;
 use super::pins::Pins;
 use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
+use super::report::SourceKind;
 use super::signed_tokens::ToolClientToken;
 
 /// Maximum number of tool clients of one agent.

@@ -28,8 +28,10 @@ mod pins;
 mod refresh_loop;
 mod registry;
 mod remote_instance;
+mod report;
 mod server_connection;
 mod servers;
+mod serving;
 mod settings;
 mod signed_tokens;
 mod source_overrides;
@@ -53,15 +55,14 @@ use source_overrides::{OverrideTable, Overrides};
 
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
-pub use connected_source::{
-    Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport,
-};
+
 pub use endpoint::{AdmittedClient, Endpoint, NotAdmitted};
 pub use registry::{
     ChangeError, DeviceToolsView, Registry, ServerView, SessionToolsView, SourceOfDevice,
 };
-pub use server_connection::Environment;
+pub use report::{Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport};
 pub use servers::Servers;
+pub use serving::Environment;
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use signed_tokens::{
     AgentTokens, MAX_AGENT_BYTES, TokenReadError, ToolClientToken, VisionTokens,
@@ -143,7 +144,7 @@ impl Sources {
 
     /// Returns one of an agent's sources by the name in its report.
     pub fn named(&self, agent: &str, name: &str) -> Option<Arc<dyn ToolSource>> {
-        if name == builtin::NAME {
+        if name == settings::BUILTIN {
             return Some(Arc::new(self.builtin.clone()));
         }
         if let Some(remote) = self.servers.named(name) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hearken_ports::{Tool, ToolCall, ToolOutput};
 
 use super::connection::{CallFailed, Connection};
-use super::litemcp::LiteMcpConnection;
+use super::litemcp::client::LiteMcpConnection;
 
 /// Open connection; clones share it.
 #[derive(Clone)]

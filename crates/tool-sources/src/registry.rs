@@ -21,9 +21,9 @@ use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
 use super::Sources;
-use super::connected_source::{Origin, SourceKind, SourceReport, SourceState};
+use super::report::{Origin, SourceKind, SourceReport, SourceState};
 use super::servers::{ServerReport, ServerTask};
-use super::settings::{ToolServer, ToolServerError};
+use super::settings::{ENDPOINT, ToolServer, ToolServerError};
 use super::source_overrides::Overrides;
 
 /// Maximum number of servers, including those of the configuration.
@@ -432,8 +432,8 @@ impl Registry {
         let id = device.as_str();
         let off = &overrides.off;
         let role = self.0.sources.overrides.role(&overrides.role_id);
-        let clients_off = overrides.is_off(super::agent::NAME)
-            || role.as_ref().is_some_and(|role| role.is_off(super::agent::NAME));
+        let clients_off =
+            overrides.is_off(ENDPOINT) || role.as_ref().is_some_and(|role| role.is_off(ENDPOINT));
         let source = |s: SourceReport| SourceOfDevice {
             on: s.state != SourceState::Disabled
                 && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))

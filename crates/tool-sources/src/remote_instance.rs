@@ -9,8 +9,8 @@ use hearken_ports::{
     Provenance, RemoteToolClient, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
 
-use super::connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 use super::pins::SourcePins;
+use super::report::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
 
 /// Tool client of another instance; clones share it.
 #[derive(Clone)]

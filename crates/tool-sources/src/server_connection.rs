@@ -1,23 +1,23 @@
 //! Connection to one remote server: a task that connects, monitors, and reconnects with backoff. It
 //! ends with its token, including a child process. Not for the list of servers.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reqwest::redirect;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::connected_source::{ConnectedSource, SourceKind};
+use super::connected_source::ConnectedSource;
 use super::connection::{Connection, NotOpened, ProtocolEra};
 use super::http_client::{MAX_MESSAGE_BYTES, RepairingClient};
 use super::link::Link;
+use super::litemcp;
+use super::report::SourceKind;
+use super::serving::{ENDED, Environment, serve, within};
 use super::settings::{Server, ServerTransport, ToolProtocol};
 use super::stdio_process::ToolChild;
 use super::stdio_transport::StdioTransport;
-use super::{litemcp, refresh_loop};
 
 /// First wait before another attempt to connect; doubles while attempts fail. A call that needs the
 /// server does not shorten the first wait.
@@ -26,18 +26,10 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Lifetime after which a connection counts as stable: the next wait is the first again.
 const WELL_AFTER: Duration = Duration::from_secs(20);
-/// Maximum number of redirects of one request.
-const MAX_REDIRECTS: usize = 3;
 
 /// Reason that a server with the transport of 2024-11-05 is refused.
 const OLD_SSE: &str = "it only speaks the old transport (HTTP with SSE, of 2024), which is not supported: update it, or put a \
                        bridge such as mcp-proxy before it";
-/// Reason of the end of a connection that was closed by this server.
-const ENDED: &str = "it is no longer connected to";
-
-/// Variables of our own environment that every child process receives.
-pub type Environment = BTreeMap<String, String>;
-
 /// Returns the source kind of a connection type.
 pub(super) fn kind(transport: &ServerTransport) -> SourceKind {
     match transport {
@@ -117,20 +109,6 @@ impl Backoff {
     }
 }
 
-/// Returns the redirect policy: redirects are followed within an origin, because some servers
-/// redirect `/mcp` to `/mcp/`; never to another origin, which must not receive our headers and
-/// token.
-pub(super) fn within_origin() -> redirect::Policy {
-    redirect::Policy::custom(|attempt| {
-        let same = attempt.previous().iter().all(|u| u.origin() == attempt.url().origin());
-        if same && attempt.previous().len() <= MAX_REDIRECTS {
-            attempt.follow()
-        } else {
-            attempt.stop()
-        }
-    })
-}
-
 /// Runs one connection over HTTP. Returns the reason of the end, and true if it was established.
 async fn over_http(
     server: &Server,
@@ -140,8 +118,8 @@ async fn over_http(
     let ServerTransport::Http { url, .. } = &server.transport else {
         return ("it has no address".into(), false);
     };
-    let builder =
-        hearken_outbound::http::builder(url, server.start_timeout).redirect(within_origin());
+    let builder = hearken_outbound::http::builder(url, server.start_timeout)
+        .redirect(hearken_outbound::http::within_origin());
     let client = match builder.build() {
         Ok(client) => client,
         Err(error) => return (format!("no HTTP client: {error}"), false),
@@ -231,40 +209,6 @@ async fn as_child(
         ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
         (ended, _) => ended,
     }
-}
-
-/// Waits for the opening connection, unless that takes too long or the token is cancelled.
-pub(super) async fn within<T, E>(
-    server: &Server,
-    token: &CancellationToken,
-    opening: impl Future<Output = Result<T, E>>,
-) -> Result<T, E>
-where
-    E: From<String>,
-{
-    let limit = server.start_timeout;
-    match token.run_until_cancelled(timeout(limit, opening)).await {
-        None => Err(ENDED.to_owned().into()),
-        Some(Err(_)) => Err(format!("no handshake within {} s", limit.as_secs_f32()).into()),
-        Some(Ok(opened)) => opened,
-    }
-}
-
-/// Monitors the connection until it ends, then closes it.
-pub(super) async fn serve(
-    name: &str,
-    source: &ConnectedSource,
-    connection: Link,
-    token: &CancellationToken,
-) -> String {
-    let protocol = connection.protocol();
-    tracing::info!(source = name, protocol, "connected to a tool server");
-    let ended = token.run_until_cancelled(refresh_loop::run(source, &connection)).await;
-    let reason = ended.unwrap_or_else(|| ENDED.into());
-    // Before the slow close: callers that wait for this connection continue at once.
-    source.set_lost(reason.clone());
-    connection.close().await;
-    reason
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use hearken_proto::ids::DeviceId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::connected_source::{ConnectedSource, Origin, SourceReport};
+use super::connected_source::ConnectedSource;
 use super::pins::Pins;
-use super::server_connection::{Environment, keep, kind};
+use super::report::{Origin, SourceReport};
+use super::server_connection::{keep, kind};
+use super::serving::Environment;
 use super::settings::{Server, ToolServer, ToolServerError};
 
 /// Remote servers: connected, connecting, or disabled.

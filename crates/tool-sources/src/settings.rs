@@ -28,9 +28,12 @@ const OWN_HEADERS: [&str; 11] = [
     "upgrade",
 ];
 
+/// Name of the tool clients of a device's agent, as one source.
+pub(super) const ENDPOINT: &str = "endpoint";
+/// Name of the source of built-in tools.
+pub(super) const BUILTIN: &str = "builtin";
 /// Names of sources that always exist.
-pub(super) const RESERVED: [&str; 4] =
-    ["device", "things", super::agent::NAME, super::builtin::NAME];
+pub(super) const RESERVED: [&str; 4] = ["device", "things", ENDPOINT, BUILTIN];
 
 /// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

@@ -14,6 +14,8 @@
 //!
 //! Source of the rules: 78/xiaozhi-esp32, `main/application.cc` and `main/device_state_machine.cc`.
 
+mod messages;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -197,7 +199,7 @@ impl Firmware {
             Event::SocketReady => self.outbox.unblock(out),
             Event::Text(text) => {
                 self.last_incoming = now;
-                super::messages::receive(self, now, &text, out);
+                messages::receive(self, now, &text, out);
             }
             Event::Binary(frame) => {
                 self.last_incoming = now;
@@ -235,7 +237,7 @@ impl Firmware {
             match waited {
                 Deferred::Event(event) => self.happen(now, event, out),
                 Deferred::Message(message) => {
-                    super::messages::execute(self, now, &message, out);
+                    messages::execute(self, now, &message, out);
                 }
             }
         }

@@ -68,7 +68,6 @@ pub mod expectations;
 pub mod firmware;
 mod iot;
 mod mcp;
-mod messages;
 pub mod network;
 pub mod observer;
 pub mod ogg;

@@ -6,7 +6,6 @@ pub mod downlink;
 pub mod emotion;
 pub mod iot;
 pub mod packet;
-mod repair;
 pub mod uplink;
 
 pub use downlink::{Downlink, ServerHello, SystemCommand};

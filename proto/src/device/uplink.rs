@@ -1,11 +1,13 @@
 //! Text messages from a device to the server. Decoding is lenient, because firmware and other
 //! clients are careless with fields and quotes. Only a message without a clear meaning is an error.
 
+mod repair;
+
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use super::{AudioParams, IotReport, repair};
+use super::{AudioParams, IotReport};
 use crate::DecodeError;
 use crate::json::{mended, weight, weight_of_text};
 

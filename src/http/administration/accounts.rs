@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::admin::rights::Right;
 use crate::admin::sessions::{Account, AccountError};
-use crate::http::administration::admin::Admin;
+use crate::http::admin_access::Admin;
 use crate::http::administration::password::checked;
 use crate::http::extract::{AdminSession, JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};

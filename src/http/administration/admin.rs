@@ -3,12 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use hearken_cluster::RateLimit;
-use hearken_museum::Museum;
-use hearken_ports::store::{AuditEntry, ListedMuseumSession, SettingsStore};
+use hearken_ports::store::{AuditEntry, ListedMuseumSession};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use hearken_providers::LlmFigures;
@@ -17,116 +14,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::admin::rights::least;
-use crate::admin::sessions::LoggedIn;
-use crate::admin::setup_code::SetupCode;
-use crate::admin::{AdminSessions, ChangeError, LoginError, RuntimeSettings, Source, TokenPair};
+use crate::admin::{ChangeError, LoginError, Source, TokenPair};
+use crate::http::admin_access::{Admin, Attempt, Figures, not_logged_in};
 use crate::http::extract::{AdminSession, JsonBody};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::traffic::TrafficShown;
-use crate::http::middleware::{address_of, middleware_state, too_often};
+use crate::http::middleware::{address_of, middleware_state};
 use crate::http::params;
-use crate::http::request_identity::{bearer, json as json_body};
+use crate::http::request_identity::json as json_body;
 
 /// Default page size.
 const PAGE: u32 = 50;
 /// Maximum page size.
 const MAX_PAGE: u32 = 500;
 
-/// Numbers of connections, and the models' cost.
-pub struct Figures {
-    /// Number of connected devices.
-    pub devices: usize,
-    /// Number of connected text clients.
-    pub text_clients: usize,
-    /// Usage of the language models, by frontend.
-    pub llm: BTreeMap<&'static str, LlmFigures>,
-}
-
-/// Kind of a rate-limited attempt.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Attempt {
-    /// Login.
-    LogIn,
-    /// Exchange of a refresh token.
-    Refresh,
-    /// Setting the first password with a code.
-    Setup,
-    /// Change of a password.
-    Password,
-}
-
-/// State of the administrator's routes.
-pub struct Admin {
-    /// Sessions of users.
-    pub admin_sessions: AdminSessions,
-    /// Code for setting the first password.
-    pub setup_code: SetupCode,
-    /// Settings that can change at run time.
-    pub settings: Arc<RuntimeSettings>,
-    /// Store with the audit log.
-    pub store: Arc<dyn SettingsStore>,
-    /// Museum clients.
-    pub museum: Arc<Museum>,
-    /// Numbers of connections, and the models' cost.
-    pub figures: Arc<dyn Fn() -> Figures + Send + Sync>,
-    /// Rate limit of login attempts, by address.
-    pub attempts: Arc<dyn RateLimit>,
-}
-
-pub(crate) fn not_logged_in(error: &LoginError) -> Refusal {
-    match error {
-        LoginError::Store(error) => store_failed(error),
-        LoginError::HasPassword | LoginError::Configured => {
-            refusal(Fault::Conflict, &error.to_string())
-        }
-        error => refusal(Fault::Unauthorized, &error.to_string()),
+/// Renders all changeable settings by section, with the source of each value.
+fn shown(admin: &Admin) -> HttpResponse {
+    let mut settings: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    let mut sources = BTreeMap::new();
+    for (key, value, source) in admin.settings.shown() {
+        let (section, field) = key.split_once('.').unwrap_or(("", key));
+        settings.entry(section).or_default().insert(field, value);
+        sources.insert(key, source);
     }
-}
-
-impl Admin {
-    /// Returns the user of the request's access token, if their right opens this route.
-    pub(crate) async fn verified(&self, request: &HttpRequest) -> Result<LoggedIn, Refusal> {
-        let token = bearer(request);
-        if token.is_empty() {
-            let about = "log in at /api/admin/login, and send the access token";
-            return Err(refusal(Fault::Unauthorized, about));
-        }
-        let verified = self.admin_sessions.verify(&token, Timestamp::now()).await;
-        let who = verified.map_err(|error| not_logged_in(&error))?;
-        let pattern = request.match_pattern().unwrap_or_default();
-        let least = least(request.method(), &pattern);
-        if who.right < least {
-            let about =
-                format!("this needs the right `{}`, you have `{}`", least.name(), who.right.name());
-            return Err(refusal(Fault::Forbidden, &about));
-        }
-        Ok(who)
-    }
-
-    /// Counts an attempt of this kind against the client's address. Kinds have separate limits:
-    /// behind one proxy, clients that guess passwords must not prevent others from refreshing their
-    /// tokens.
-    pub(crate) async fn attempt(
-        &self,
-        request: &HttpRequest,
-        kind: Attempt,
-    ) -> Result<(), Refusal> {
-        let counted = format!("{kind:?} {}", address_of(request));
-        self.attempts.take(&counted).await.map_err(|wait| too_often(wait).into())
-    }
-
-    /// Renders all changeable settings by section, with the source of each value.
-    fn shown(&self) -> HttpResponse {
-        let mut settings: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        let mut sources = BTreeMap::new();
-        for (key, value, source) in self.settings.shown() {
-            let (section, field) = key.split_once('.').unwrap_or(("", key));
-            settings.entry(section).or_default().insert(field, value);
-            sources.insert(key, source);
-        }
-        HttpResponse::Ok().json(SettingsShown { settings, sources })
-    }
+    HttpResponse::Ok().json(SettingsShown { settings, sources })
 }
 
 /// Credentials for a login.
@@ -218,7 +129,7 @@ pub(crate) struct SettingsChange(Map<String, Value>);
 #[utoipa::path(get, path = "/api/admin/config", tag = "administrator",
     responses((status = 200, body = SettingsShown), Faults))]
 pub(crate) async fn config(_: AdminSession, admin: web::Data<Admin>) -> HttpResponse {
-    admin.shown()
+    shown(&admin)
 }
 
 /// Changes the given settings; all others stay as they are.
@@ -240,7 +151,7 @@ pub(crate) async fn change(
         ChangeError::Store(error) => store_failed(error),
         _ => refusal(Fault::BadRequest, &error.to_string()),
     })?;
-    Ok(admin.shown())
+    Ok(shown(&admin))
 }
 
 /// Flattens settings to dotted names: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are

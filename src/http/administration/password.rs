@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::admin::password::{Credential, PasswordState, RULE, is_acceptable};
 use crate::admin::sessions::USERNAME;
 use crate::admin::{LoginError, TokenPair};
-use crate::http::administration::admin::{Admin, Attempt, not_logged_in};
+use crate::http::admin_access::{Admin, Attempt, not_logged_in};
 use crate::http::extract::{AdminSession, Near};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::middleware::address_of;

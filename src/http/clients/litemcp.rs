@@ -25,12 +25,11 @@ use crate::http::extract::state;
 use crate::http::fault::{Refusal, RouteResult, refusal};
 use crate::http::lasting_access::refused;
 use crate::http::middleware::{address_of, slot_of};
+use crate::http::paths::LITEMCP;
 use crate::http::request_identity::body;
 use crate::http::route_table::RouteTable;
 use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
 
-/// Path of a tool.
-pub(crate) const PATH: &str = "/litemcp/{tool}";
 /// Maximum size of a client's message or body, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Size of one WebSocket client's messages in calls or waiting above which its socket is not read, in bytes.
@@ -93,7 +92,7 @@ impl FromRequest for OfferedTool {
 /// Adds the routes of these tools to an application, which must also have an [`AccessControl`].
 pub fn litemcp_routes(services: &mut ServiceConfig, tools: Arc<LiteMcp>) {
     services.app_data(web::Data::from(tools));
-    RouteTable::default().get(PATH, get).post(PATH, call).register(services);
+    RouteTable::default().get(LITEMCP, get).post(LITEMCP, call).register(services);
 }
 
 /// Returns the description of the tool, or opens a WebSocket to it (`GET /litemcp/{tool}`).

@@ -22,13 +22,6 @@ use crate::http::websocket_bridge::{MessageLimits, WebSocketBridge};
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Size of one client's queued messages above which its socket is not read, in bytes.
 const CONNECTION_BYTES: usize = 4 << 20;
-/// The same for all clients together, in bytes.
-const ALL_BYTES: usize = 64 << 20;
-
-/// Creates the budget shared by all tool clients.
-pub(crate) fn shared_budget() -> Arc<SharedBudget> {
-    SharedBudget::new(ALL_BYTES)
-}
 
 /// Returns the limits of the messages of one tool client.
 fn limits(address: String, all: &Arc<SharedBudget>) -> MessageLimits<'_> {
@@ -96,6 +89,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::http::tools::tools_api::ENDPOINT_BYTES;
 
     /// Server side of a socket whose messages stay queued until the test receives them.
     type Held = (Receiver<HeldText>, Sender<String>);
@@ -148,10 +142,10 @@ mod tests {
 
     #[actix_web::test]
     async fn tool_clients_are_not_read_while_a_budget_is_used_up() {
-        let (address, mut sockets) = serve(shared_budget());
+        let (address, mut sockets) = serve(SharedBudget::new(ENDPOINT_BYTES));
         let large = "x".repeat(MAX_MESSAGE_BYTES);
         let mut holding = Vec::new();
-        for _ in 0..ALL_BYTES / MAX_MESSAGE_BYTES {
+        for _ in 0..ENDPOINT_BYTES / MAX_MESSAGE_BYTES {
             let mut client = Client::connect(address, &mut sockets).await;
             client.send(large.as_str()).await;
             client.send("later").await;

@@ -8,8 +8,6 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{Stream, unfold};
-use hearken_base::slots::Slots;
-use hearken_chat::event_stream::WatchSettings;
 use hearken_chat::turns::RequestOptions;
 use hearken_chat::{ChatError, ChatPiece, ChatService};
 use hearken_ports::{RequestKey, SessionFilter};
@@ -17,7 +15,6 @@ use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
     SessionsBody, check_user,
 };
-use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use serde::Serialize;
 use serde_json::json;
@@ -27,9 +24,9 @@ use tokio::time::{Interval, interval_at};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::http::auth::AccessRule;
+use crate::http::chat_access::{Chats, UNFIT, refusal_of, unfit};
 use crate::http::extract::{Application, ChatBody, OwnSession};
-use crate::http::fault::{FaultBody, Faults, Refusal, RouteResult, log_outage, refusal};
+use crate::http::fault::{FaultBody, Faults, Refusal, RouteResult};
 use crate::http::middleware::TRACE_ID;
 use crate::http::params;
 use crate::turn_json::trace_id;
@@ -46,39 +43,6 @@ const PIECES: usize = 16;
 const MAX_KEY_CHARS: usize = 128;
 /// Keep-alive interval of a streamed answer: prevents timeouts of proxies and clients.
 const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
-
-/// State of the routes of chat sessions.
-#[derive(Clone)]
-pub struct Chats {
-    /// Service that executes requests.
-    pub service: ChatService,
-    /// Rule of access.
-    pub access: AccessRule,
-    /// Connection slots of event streams.
-    pub watch_slots: Slots,
-    /// Settings of event streams.
-    pub watching: WatchSettings,
-}
-
-/// Converts an error to a response; logs the cause of an outage.
-pub(crate) fn refusal_of(error: &ChatError) -> Refusal {
-    if let ChatError::Store(_) | ChatError::State(_) = error {
-        log_outage(error);
-    }
-    refusal(error.fault(), &error.to_string())
-}
-
-/// Returns the session id in a path.
-pub(crate) fn session_of(path: &str) -> SessionId {
-    SessionId::new(path.to_lowercase())
-}
-
-/// Fault of an invalid request.
-pub(crate) const UNFIT: Fault = Fault::InvalidRequest;
-
-pub(crate) fn unfit(about: &impl ToString) -> Refusal {
-    refusal(UNFIT, &about.to_string())
-}
 
 /// New session.
 #[derive(Serialize, ToSchema)]

@@ -8,7 +8,7 @@ use hearken_proto::ids::SessionId;
 use hearken_proto::json;
 use serde_json::{Map, Value, json};
 
-use crate::http::conversations::chat::{Chats, UNFIT, refusal_of, unfit};
+use crate::http::chat_access::{Chats, UNFIT, refusal_of, unfit};
 use crate::http::extract::{Application, OwnSession};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal};
 use crate::http::lasting_access::refused_or_changed;

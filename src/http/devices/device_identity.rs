@@ -9,6 +9,7 @@ use hearken_ports::store::{
 };
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
+use hearken_tool_sources::MAX_AGENT_BYTES;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::auth::{TokenError, same};
@@ -16,6 +17,7 @@ use crate::config::DeviceAdmission;
 use crate::http::AccessControl;
 use crate::http::fault::{Refusal, refusal, store_failed};
 use crate::http::middleware::address_of;
+use crate::http::params;
 use crate::http::request_identity::{Caller, bearer_in};
 
 /// Result of a boot request.
@@ -233,4 +235,21 @@ pub(crate) fn next_token_at(revoked_until: Option<Timestamp>, now: Timestamp) ->
 
 fn is_revoked(holder: &TokenHolder, made: Timestamp) -> bool {
     holder.revoked_until.is_some_and(|until| made <= until)
+}
+
+/// Returns the refusal of an unknown device.
+pub(crate) fn no_such_device() -> Refusal {
+    refusal(Fault::NotFound, "no such device")
+}
+
+/// Returns the device id in a path.
+pub(crate) fn id_of(path: &str) -> DeviceId {
+    DeviceId::new(path.to_lowercase())
+}
+
+/// Validates an agent's name, which must fit into a token.
+pub(crate) fn agent_of(text: &str) -> Result<String, Refusal> {
+    let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
+    let agent = params::text_of(text, MAX_AGENT_BYTES, &about)?;
+    if agent.len() <= MAX_AGENT_BYTES { Ok(agent) } else { Err(refusal(Fault::BadRequest, &about)) }
 }

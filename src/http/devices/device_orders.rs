@@ -22,10 +22,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::http::devices::device_records::{id_of, no_such_device, text_of};
-use crate::http::devices::device_status::ask;
+use crate::http::devices::device_identity::{id_of, no_such_device};
+use crate::http::devices::status_tool::ask;
 use crate::http::extract::Operator;
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
+use crate::http::params;
 use crate::http::request_identity::json as json_body;
 use crate::http::{AccessControl, DeviceEndpoint};
 
@@ -212,7 +213,7 @@ fn order_of(wanted: &Wanted) -> Result<DeviceOrder, Refusal> {
         "alert" => {
             let asked: Alert = body_of(wanted)?;
             let about = format!("`status` and `message` have 1 to {MAX_ALERT_CHARS} characters");
-            let text = |text: &str| text_of(text, MAX_ALERT_CHARS, &about);
+            let text = |text: &str| params::text_of(text, MAX_ALERT_CHARS, &about);
             let emotion = match asked.emotion.as_deref() {
                 None => Emotion::Neutral,
                 Some(name) => Emotion::all().find(|e| e.as_str() == name).ok_or_else(|| {
@@ -226,7 +227,7 @@ fn order_of(wanted: &Wanted) -> Result<DeviceOrder, Refusal> {
         "say" => {
             let asked: Say = body_of(wanted)?;
             let about = format!("`text` has 1 to {MAX_SAY_CHARS} characters");
-            Ok(DeviceOrder::Say(text_of(&asked.text, MAX_SAY_CHARS, &about)?))
+            Ok(DeviceOrder::Say(params::text_of(&asked.text, MAX_SAY_CHARS, &about)?))
         }
         "custom" => {
             let asked: Custom = body_of(wanted)?;

@@ -14,7 +14,7 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_proto::json;
 use hearken_proto::text_gateway::MAX_SYSTEM_PROMPT_CHARS;
-use hearken_tool_sources::{DEFAULT_AGENT, MAX_AGENT_BYTES};
+use hearken_tool_sources::DEFAULT_AGENT;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,10 +24,11 @@ use crate::admin::rights::Right;
 use crate::auth::bytes_of_hex;
 use crate::history::History;
 use crate::http::devices::device::unbound;
+use crate::http::devices::device_identity::{agent_of, id_of, no_such_device};
 use crate::http::devices::device_orders;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
-use crate::http::request_identity::{query, tidy};
+use crate::http::request_identity::query;
 use crate::http::tools::roles;
 use crate::http::{AccessControl, DeviceEndpoint, ToolsApi, params};
 use crate::usage::DailyUsage;
@@ -183,14 +184,6 @@ async fn connected(
     all.filter(|(device, _)| !device.contains('|')).collect()
 }
 
-pub(crate) fn no_such_device() -> Refusal {
-    refusal(Fault::NotFound, "no such device")
-}
-
-pub(crate) fn id_of(path: &str) -> DeviceId {
-    DeviceId::new(path.to_lowercase())
-}
-
 /// Lists devices, sorted by id; `limit` is 1 to 1,000, and 100 if omitted.
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(("after" = Option<String>, Query,), ("limit" = Option<u32>, Query,)),
     responses((status = 200, body = DevicesShown), Faults))]
@@ -291,14 +284,7 @@ pub(crate) async fn bind(
 
 fn name_of(text: &str) -> Result<String, Refusal> {
     let about = format!("a name has 1 to {MAX_NAME_CHARS} characters");
-    text_of(text, MAX_NAME_CHARS, &about)
-}
-
-/// Returns the trimmed text; refuses it if it is empty or too long.
-pub(crate) fn text_of(text: &str, max_chars: usize, about: &str) -> Result<String, Refusal> {
-    let fits = text.chars().count() <= max_chars;
-    let text = tidy(text, max_chars).filter(|_| fits);
-    text.ok_or_else(|| refusal(Fault::BadRequest, about))
+    params::text_of(text, MAX_NAME_CHARS, &about)
 }
 
 /// Changes to a device; at least one field is required.
@@ -397,13 +383,6 @@ async fn confirm(access: &AccessControl, id: &DeviceId) -> Result<(), Refusal> {
     })
 }
 
-/// Validates an agent's name, which must fit into a token.
-pub(crate) fn agent_of(text: &str) -> Result<String, Refusal> {
-    let about = format!("an agent's name has 1 to {MAX_AGENT_BYTES} bytes");
-    let agent = text_of(text, MAX_AGENT_BYTES, &about)?;
-    if agent.len() <= MAX_AGENT_BYTES { Ok(agent) } else { Err(refusal(Fault::BadRequest, &about)) }
-}
-
 /// Validates instructions, which may have several lines; empty if there are none.
 fn prompt_of(text: &str) -> Result<String, Refusal> {
     let text = text.trim();
@@ -481,7 +460,7 @@ pub(crate) async fn provision(
     let about = "`key` must be 64 hexadecimal digits";
     let key = key.ok_or_else(|| refusal(Fault::BadRequest, about))?;
     let about = "a serial number has 1 to 64 characters";
-    let serial_number = text_of(&serial_number, MAX_NAME_CHARS, about)?;
+    let serial_number = params::text_of(&serial_number, MAX_NAME_CHARS, about)?;
     access.store.provision(&serial_number, &key).await.map_err(|e| store_failed(&e))?;
     Ok(HttpResponse::NoContent().finish())
 }

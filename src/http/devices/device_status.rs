@@ -2,44 +2,24 @@
 //! (`self.get_device_status`), at whichever instance the device is connected. Not for calls of its
 //! tools by models.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use actix_web::{HttpResponse, web};
-use hearken_actors::device_registry::DeviceRegistry;
 use hearken_cluster::Cluster;
-use hearken_ports::{ToolCall, ToolContent, ToolSource, Unreachable};
+use hearken_ports::Unreachable;
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tokio::time::timeout;
 use utoipa::ToSchema;
 
+use crate::http::devices::device_identity::id_of;
 use crate::http::devices::device_orders::{STATUS, Wanted, away};
-use crate::http::devices::device_records::id_of;
+use crate::http::devices::status_tool::{StatusReply, TOOL, ask};
 use crate::http::extract::Operator;
 use crate::http::fault::{Faults, RouteResult, refusal};
 use crate::http::{AccessControl, DeviceEndpoint};
 
-/// Name of the firmware's tool.
-const TOOL: &str = "self.get_device_status";
-/// Maximum wait for the device; shorter than that for another instance.
-const WITHIN: Duration = Duration::from_millis(2_500);
 /// Maximum length of a returned word, in characters.
 const MAX_WORD_CHARS: usize = 64;
-
-/// Reply of a device; also the reply between instances.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StatusReply {
-    /// Status of the device.
-    Status(Map<String, Value>),
-    /// The device has no such tool.
-    NoTool,
-    /// The device did not reply, or replied with something else.
-    Failed(String),
-}
 
 /// Status of a device.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
@@ -141,39 +121,6 @@ async fn told(
             Ok(serde_json::from_value(answer).unwrap_or_else(other))
         }
         here => here,
-    }
-}
-
-/// Requests the status from a device of this instance.
-///
-/// # Errors
-/// The device is not connected here.
-pub(crate) async fn ask(
-    device_registry: &DeviceRegistry,
-    id: &DeviceId,
-) -> Result<StatusReply, Unreachable> {
-    let tools = device_registry.tools(id).ok_or(Unreachable::NotConnected)?;
-    let late = |_| StatusReply::Failed("the device does not answer".into());
-    Ok(timeout(WITHIN, call(tools)).await.unwrap_or_else(late))
-}
-
-async fn call(tools: Arc<dyn ToolSource>) -> StatusReply {
-    if !tools.tools().iter().any(|tool| tool.name == TOOL) {
-        return StatusReply::NoTool;
-    }
-    let call = ToolCall { id: "status".into(), name: TOOL.into(), arguments: Map::new() };
-    let output = match tools.call(call).await {
-        Ok(output) => output,
-        Err(error) => return StatusReply::Failed(format!("the device did not answer: {error}")),
-    };
-    let texts = output.content.iter().filter_map(|part| match part {
-        ToolContent::Text(text) => Some(&**text),
-        _ => None,
-    });
-    let text: String = texts.collect();
-    match serde_json::from_str(&text) {
-        Ok(Value::Object(status)) if !output.failed => StatusReply::Status(status),
-        _ => StatusReply::Failed("the device returned something other than its status".into()),
     }
 }
 

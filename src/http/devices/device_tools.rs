@@ -6,8 +6,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::http::AccessControl;
-use crate::http::conversations::chat::session_of;
-use crate::http::devices::device_records::{id_of, no_such_device};
+use crate::http::chat_access::session_of;
+use crate::http::devices::device_identity::{id_of, no_such_device};
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::tidy;

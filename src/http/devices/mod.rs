@@ -9,4 +9,5 @@ pub(crate) mod device_status;
 pub(crate) mod device_tools;
 pub(crate) mod firmware;
 pub(crate) mod ota;
+pub(crate) mod status_tool;
 pub(crate) mod vision;

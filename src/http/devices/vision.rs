@@ -19,8 +19,6 @@ use crate::http::middleware::slot_of;
 use crate::http::request_identity::{Caller, bearer};
 use crate::http::tools::tools_api::ToolsApi;
 
-/// Path of the route.
-pub const PATH: &str = "/vision/explain";
 /// Maximum size of a request, in bytes.
 const MAX_BYTES: usize = 10 << 20;
 /// Maximum length of a question, in bytes.

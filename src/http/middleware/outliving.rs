@@ -17,8 +17,8 @@ use crate::http::fault::answer;
 const ENDING_WITH_CLIENT: [&str; 4] = [
     "/api/sessions/{id}/chat",
     "/api/agent/parse",
-    crate::http::clients::litemcp::PATH,
-    crate::http::VISION_PATH,
+    crate::http::paths::LITEMCP,
+    crate::http::paths::VISION,
 ];
 
 /// Returns true if the request may have side effects.

@@ -13,9 +13,9 @@ use utoipa::ToSchema;
 use crate::history::trial::Trials;
 use crate::http::ToolsApi;
 use crate::http::conversations::history::{TrialAnswered, not_answered};
-use crate::http::devices::device_records::text_of;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
+use crate::http::params;
 use crate::http::tools::role_bodies::{NewRole, RoleChange, RoleFields, RoleTrial};
 
 /// Path of one role.
@@ -100,7 +100,7 @@ fn no_such_role() -> Refusal {
 
 fn name_of(text: &str) -> Result<String, Refusal> {
     let about = format!("`name` has 1 to {MAX_NAME_CHARS} characters");
-    text_of(text, MAX_NAME_CHARS, &about)
+    params::text_of(text, MAX_NAME_CHARS, &about)
 }
 
 /// Applies the fields of a request to settings; `null` restores the configured value.
@@ -277,7 +277,7 @@ pub(crate) async fn try_out(
     let mut fields = fields.0;
     let about = format!("`text` has 1 to {MAX_WORDS} characters");
     let words = match fields.remove("text") {
-        Some(Value::String(words)) => text_of(&words, MAX_WORDS, &about)?,
+        Some(Value::String(words)) => params::text_of(&words, MAX_WORDS, &about)?,
         _ => return Err(refusal(Fault::BadRequest, &about)),
     };
     let role = changed(&RoleSettings::default(), fields)?;

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::auth::same;
-use crate::http::devices::device_identity::next_token_at;
-use crate::http::devices::device_records::{agent_of, disconnect, id_of, text_of};
+use crate::http::devices::device_identity::{agent_of, id_of, next_token_at};
+use crate::http::devices::device_records::disconnect;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
+use crate::http::params;
 use crate::http::request_identity::Caller;
 use crate::http::{AccessControl, DeviceEndpoint, ToolsApi};
 
@@ -50,7 +51,7 @@ async fn note(
 fn given(field: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
     let about = format!("a `{field}` has at most {MAX_CHARS} characters");
     let text = text.map(str::trim).filter(|text| !text.is_empty());
-    text.map(|text| text_of(text, MAX_CHARS, &about)).transpose()
+    text.map(|text| params::text_of(text, MAX_CHARS, &about)).transpose()
 }
 
 /// Request to create a device token.

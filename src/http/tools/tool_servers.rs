@@ -2,32 +2,19 @@
 //! the validation of changes, which is in the registry.
 
 use actix_web::{HttpResponse, web};
-use hearken_proto::fault::Fault;
-use hearken_tool_sources::{ChangeError, ToolServer};
+use hearken_tool_sources::ToolServer;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
+use crate::http::fault::{Faults, RouteResult};
 use crate::http::tools::tool_bodies::{ServerShown, ServersShown, ToolServerSettings};
-use crate::http::tools::tools_api::ToolsApi;
+use crate::http::tools::tools_api::{ToolsApi, refusal_of};
 
 /// Path of one server.
 pub(crate) const ONE: &str = "/api/tools/servers/{name}";
 /// Path for enabling and disabling one server.
 pub(crate) const ENABLED: &str = "/api/tools/servers/{name}/enabled";
-
-/// Converts the reason of a refusal to a response.
-pub(crate) fn refusal_of(error: ChangeError) -> Refusal {
-    let fault = match &error {
-        ChangeError::Store(error) => return store_failed(error),
-        ChangeError::Settings(_) | ChangeError::OwnSecrets(_) => Fault::BadRequest,
-        ChangeError::Taken(_) | ChangeError::Configured(_) | ChangeError::Full => Fault::Conflict,
-        ChangeError::Unknown(_) | ChangeError::NothingToAccept(_) => Fault::NotFound,
-        ChangeError::Programs => Fault::Forbidden,
-    };
-    refusal(fault, &error.to_string())
-}
 
 /// Lists all tool servers with their settings, including disabled ones.
 #[utoipa::path(get, path = "/api/tools/servers", tag = "tools",

@@ -11,21 +11,23 @@ use hearken_ports::{ImageDescriber, ToolCall, ToolError};
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
 use hearken_socket::SharedBudget;
-use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT, Registry, Sources, VisionTokens};
+use hearken_tool_sources::{
+    AgentTokens, ChangeError, DEFAULT_AGENT, Registry, Sources, VisionTokens,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use crate::http::clients::mcp_endpoint;
 use crate::http::extract::{JsonBody, Operator};
-use crate::http::fault::{Faults, RouteResult, refusal};
+use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::params;
 use crate::http::tools::tool_bodies::{SourcesShown, ToolAnswer};
-use crate::http::tools::tool_servers;
 
 /// Maximum number of pictures described concurrently, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
+/// Maximum size of the queued messages of all tool clients together, in bytes.
+pub(crate) const ENDPOINT_BYTES: usize = 64 << 20;
 
 /// State of the tool routes.
 pub struct ToolsApi {
@@ -70,7 +72,7 @@ impl ToolsApi {
     ) -> Self {
         let pictures = Slots::with_share(PICTURES_AT_ONCE, address_percent);
         let policies = policies.into();
-        let endpoint_budget = mcp_endpoint::shared_budget();
+        let endpoint_budget = SharedBudget::new(ENDPOINT_BYTES);
         Self {
             sources,
             registry,
@@ -93,6 +95,18 @@ impl ToolsApi {
     pub fn describer(&self) -> Option<Arc<dyn ImageDescriber>> {
         self.vision.describer()
     }
+}
+
+/// Converts the reason of a refusal to a response.
+pub(crate) fn refusal_of(error: ChangeError) -> Refusal {
+    let fault = match &error {
+        ChangeError::Store(error) => return store_failed(error),
+        ChangeError::Settings(_) | ChangeError::OwnSecrets(_) => Fault::BadRequest,
+        ChangeError::Taken(_) | ChangeError::Configured(_) | ChangeError::Full => Fault::Conflict,
+        ChangeError::Unknown(_) | ChangeError::NothingToAccept(_) => Fault::NotFound,
+        ChangeError::Programs => Fault::Forbidden,
+    };
+    refusal(fault, &error.to_string())
 }
 
 /// Manual call of a tool.
@@ -140,7 +154,7 @@ pub(crate) async fn accept(
     let Accept { source, tool, agent } = body.0;
     let agent = agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let accepted = api.registry.accept(agent, &source, tool.as_deref()).await;
-    let accepted = accepted.map_err(tool_servers::refusal_of)?;
+    let accepted = accepted.map_err(refusal_of)?;
     Ok(HttpResponse::Ok().json(Accepted { accepted }))
 }
 

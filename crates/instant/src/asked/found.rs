@@ -3,11 +3,12 @@
 
 use serde_json::Value;
 
+use crate::act::Target;
 use crate::bindings::words_of_name;
 use crate::exact::Fraction;
 use crate::names::NAMES;
-use crate::slots::Room;
-use crate::state::{Entity, Target, entities, inner_text, is_room, meant};
+use crate::state::{Entity, entities, inner_text, is_room, meant};
+use crate::value::Room;
 
 /// Deepest nesting of a state that is read.
 const DEEPEST: usize = 12;

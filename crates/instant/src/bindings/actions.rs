@@ -2,7 +2,7 @@
 
 use serde_json::{Map, json};
 
-use super::effects::{effect, fixed, place, values};
+use super::places::{effect, fixed, place, values};
 use super::schema::{Accepts, Parameter, Tool, mentions, name_words};
 use super::{Action, Effect, Input, Place, Topic};
 use crate::names::Names;

@@ -3,8 +3,8 @@
 use serde_json::{Map, json};
 
 use super::{Bindings, Place, Reading, room_value, schema};
-use crate::plan::Call;
-use crate::slots::Room;
+use crate::referent::Call;
+use crate::value::Room;
 
 /// Returns the names of the rooms that a tool lists.
 pub(super) fn rooms(reading: &Reading) -> Vec<Vec<String>> {

@@ -7,10 +7,10 @@ use super::{Command, Frame};
 use crate::exact::Fraction;
 use crate::mentions::{Mention, What};
 use crate::names::NAMES;
-use crate::plan::About;
+use crate::referent::About;
 use crate::rules::devices::is_cover;
-use crate::slots::Value;
 use crate::template::Slots;
+use crate::value::Value;
 
 /// Most words that belong to no mention, in a command that names no target.
 const MOST_BESIDE_REFERENCE: usize = 8;
@@ -378,7 +378,7 @@ impl Command<'_> {
             return None;
         }
         let mut slots = Slots::default();
-        slots.push_text("title", &crate::slots::written(title));
+        slots.push_text("title", &crate::value::written(title));
         Some(("play", slots))
     }
 

@@ -3,12 +3,13 @@
 use hearken_base::language::Language;
 
 use super::Setting;
+use crate::act::Act;
 use crate::exact::Fraction;
 use crate::names::{NAMES, Unit};
 use crate::phrases;
-use crate::plan::{About, Act, Referent};
-use crate::slots::Value;
+use crate::referent::{About, Referent};
 use crate::template::Slots;
+use crate::value::Value;
 
 /// Returns an act that says a number, to which the next utterance may refer.
 pub(super) fn result(value: Fraction, text: String) -> Option<Vec<Act>> {

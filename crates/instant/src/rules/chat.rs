@@ -3,8 +3,9 @@
 
 use super::Setting;
 use super::talk::name;
+use crate::act::Act;
 use crate::jokes;
-use crate::plan::{About, Act};
+use crate::referent::About;
 use crate::template::Slots;
 
 /// Says the answer of the template, with the name of the assistant in the place of `NAME`.

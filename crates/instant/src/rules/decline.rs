@@ -5,11 +5,11 @@ use hearken_base::language::Language;
 
 use super::Setting;
 use crate::abilities::ABILITIES;
+use crate::act::Act;
 use crate::names::NAMES;
 use crate::normalise::words_of;
-use crate::plan::Act;
-use crate::slots::Value;
 use crate::template::Slots;
+use crate::value::Value;
 
 /// Most words of a name of a person in English.
 const LONGEST_NAME_EN: usize = 3;
@@ -187,7 +187,7 @@ const GAMES_ZH: [&str; 27] = [
 
 /// Reports whether one of `parts` is in `words`.
 fn has(words: &[String], parts: &[&str]) -> bool {
-    crate::bindings::mentions(words, parts)
+    crate::bindings::schema::mentions(words, parts)
 }
 
 /// Reports whether the words of an open slot only go on with what was asked.

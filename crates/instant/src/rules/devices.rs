@@ -5,16 +5,17 @@ use jiff::ToSpan;
 use serde_json::Map;
 
 use super::Setting;
+use crate::act::Act;
+use crate::act::Target;
 use crate::bindings::{
     Action, BRIGHTNESS_NAMES, Bound, LIGHT_NAMES, Topic, VOLUME_NAMES, Wanted, is_same_scene,
 };
 use crate::exact::Fraction;
 use crate::names::NAMES;
 use crate::phrases::{Subject, clock, length};
-use crate::plan::{About, Act, Call, Change, Referent};
-use crate::slots::{Room, Value};
-use crate::state::Target;
+use crate::referent::{About, Call, Change, Referent};
 use crate::template::Slots;
+use crate::value::{Room, Value};
 
 /// Kinds of device whose domain of Home Assistant has no other kinds.
 const NARROW: [&str; 6] = ["light", "fan", "curtain", "humidifier", "vacuum", "water_heater"];
@@ -502,7 +503,7 @@ pub(super) fn scene(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     {
         return None;
     }
-    let said = crate::slots::written(&named.words);
+    let said = crate::value::written(&named.words);
     let subject = Subject::fixed(
         (&format!("{said}模式打开了。"), &format!("The {said} scene is now on.")),
         (

@@ -2,10 +2,10 @@
 //! `crate::facts`.
 
 use super::Setting;
+use crate::act::Act;
 use crate::facts::{FACTS, Fact};
-use crate::plan::Act;
-use crate::slots::Value;
 use crate::template::Slots;
+use crate::value::Value;
 
 /// Returns a word with its indefinite article.
 fn with_article(word: &str) -> String {

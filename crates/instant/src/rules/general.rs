@@ -4,13 +4,14 @@
 use super::calculation::{equals, result};
 use super::devices::{self, level, set_level};
 use super::{Setting, time};
+use crate::act::Act;
 use crate::exact::Fraction;
+use crate::length::Length;
 use crate::names::NAMES;
 use crate::phrases;
-use crate::plan::{About, Act};
-use crate::slots::Value;
+use crate::referent::About;
 use crate::template::Slots;
-use crate::times::Length;
+use crate::value::Value;
 
 fn number(slots: &Slots, name: &str) -> Option<Fraction> {
     match slots.get(name) {

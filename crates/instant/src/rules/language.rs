@@ -3,8 +3,8 @@
 use hearken_base::language::{Language, is_han};
 
 use super::Setting;
+use crate::act::Act;
 use crate::phrasebook::{PHRASES, Tongue};
-use crate::plan::Act;
 use crate::template::Slots;
 
 /// Longest word that is spelled.

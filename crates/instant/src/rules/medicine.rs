@@ -2,7 +2,7 @@
 //! before.
 
 use super::Setting;
-use crate::plan::Act;
+use crate::act::Act;
 use crate::template::Slots;
 
 pub(super) fn medicine(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {

@@ -5,10 +5,11 @@ use serde_json::{Map, json};
 
 use super::Setting;
 use super::devices::media_one;
+use crate::act::Act;
 use crate::bindings::Action;
 use crate::normalise::words_of;
 use crate::phrases::Subject;
-use crate::plan::{About, Act, Call, Referent};
+use crate::referent::{About, Call, Referent};
 use crate::template::Slots;
 
 /// Longest title, in words and in characters.

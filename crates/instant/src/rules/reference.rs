@@ -2,12 +2,13 @@
 
 use super::devices::{Amount, change_level, level, media_one, set_level, switch_one};
 use super::{Setting, devices};
+use crate::act::Act;
 use crate::bindings::Action;
 use crate::exact::Fraction;
 use crate::names::NAMES;
-use crate::plan::{About, Act, Change, Referent};
-use crate::slots::{Room, Value};
+use crate::referent::{About, Change, Referent};
 use crate::template::Slots;
+use crate::value::{Room, Value};
 
 /// Does the same as the act of a referent, at one place.
 fn same(last: &Referent, room: Option<&Room>, setting: &Setting<'_>) -> Option<Act> {

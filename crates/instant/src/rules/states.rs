@@ -1,15 +1,16 @@
 //! Rule for questions about a state that an offered tool reads. Not for what is found in its result, see `crate::asked`.
 
 use super::Setting;
+use crate::act::Act;
+use crate::act::{Question, What};
 use crate::asked::{
-    BATTERY_NAMES, HUMIDITY_NAMES, MUSIC_NAMES, NETWORK_NAMES, Question, TEMPERATURE_NAMES,
-    THEME_NAMES, TIMER_NAMES, What,
+    BATTERY_NAMES, HUMIDITY_NAMES, MUSIC_NAMES, NETWORK_NAMES, TEMPERATURE_NAMES, THEME_NAMES,
+    TIMER_NAMES,
 };
 use crate::bindings::{BRIGHTNESS_NAMES, LIGHT_NAMES, VOLUME_NAMES};
 use crate::names::NAMES;
-use crate::plan::Act;
-use crate::slots::Value;
 use crate::template::Slots;
+use crate::value::Value;
 
 /// Returns what is asked for.
 fn what(slots: &Slots) -> Option<What> {

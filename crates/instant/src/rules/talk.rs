@@ -5,9 +5,10 @@ use hearken_base::language::Language;
 use super::Setting;
 use super::devices::media_one;
 use crate::DEFAULT_NAME;
+use crate::act::Act;
 use crate::bindings::{Action, Topic};
 use crate::names::NAMES;
-use crate::plan::{About, Act};
+use crate::referent::About;
 use crate::template::Slots;
 
 pub(super) fn stop(_: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {

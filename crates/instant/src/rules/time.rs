@@ -6,13 +6,14 @@ use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan};
 
 use super::Setting;
+use crate::act::Act;
 use crate::calendar::{Day, date_of, days_between, month_name, ordinal, weekday_name};
+use crate::length::Length;
 use crate::names::NAMES;
 use crate::phrases;
-use crate::plan::{About, Act, Referent};
-use crate::slots::Value;
+use crate::referent::{About, Referent};
 use crate::template::Slots;
-use crate::times::Length;
+use crate::value::Value;
 
 /// Returns the day of the slot; today if there is none.
 fn day(slots: &Slots) -> Day {

@@ -4,13 +4,14 @@ use hearken_base::language::Language;
 use serde_json::{Map, json};
 
 use super::Setting;
+use crate::act::Act;
 use crate::bindings::{DayInput, WeatherTool};
 use crate::calendar::{Day, date_of, days_between, weekday_name};
 use crate::forecast::{Asked, Topic};
 use crate::names::NAMES;
-use crate::plan::{Act, Call};
-use crate::slots::Value;
+use crate::referent::Call;
 use crate::template::Slots;
+use crate::value::Value;
 
 /// Tool of the server itself, which another one replaces.
 const BUILTIN: &str = "get_weather";

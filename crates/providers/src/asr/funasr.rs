@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::transcript;
-use crate::balance::Probe;
+use crate::service_health::Probe;
 use crate::settings::{AsrSettings, FunAsrMode, ms};
 use crate::ws::{Endpoint, Incoming, Socket};
 

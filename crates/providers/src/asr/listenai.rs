@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{language, max_samples, transcript};
-use crate::balance::Probe;
 use crate::pool::{Lease, Pool};
+use crate::service_health::Probe;
 use crate::settings::{AsrSettings, ms};
 use crate::ws::{Endpoint, Incoming};
 

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::{language, max_samples, transcript};
-use crate::balance::Probe;
+use crate::service_health::Probe;
 use crate::settings::{AsrSettings, ms};
 use crate::vendor_models::{asr_model, takes_keywords};
 

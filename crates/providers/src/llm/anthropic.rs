@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::extra;
 use super::fields::ModelFindings;
 use super::messages_json::{self, AnswerAssembler, PROVIDER};
-use crate::balance::Probe;
+use crate::service_health::Probe;
 use crate::settings::LlmSettings;
 
 /// API version in requests.

@@ -27,6 +27,7 @@ use super::base::violated;
 use super::call_assembler::{CallAssembler, Fragment};
 use super::call_ids::CallIds;
 use super::event_json::EventJson;
+use super::fields::{REASONING, REASONING_DETAILS};
 use super::message_fields::MessageFields;
 use super::offered::offered;
 use super::tool_schema::normal_form;
@@ -39,13 +40,6 @@ pub(super) const MAX_ARGUMENTS_BYTES: usize = 256 << 10;
 
 /// Field of a call that the model requires in the next request: Gemini's signature is in it.
 const CALL_FIELD: &str = "extra_content";
-
-/// Field of a message with calls that the model requires in the next request, as a text: the
-/// reasoning of DeepSeek and Kimi.
-pub(super) const REASONING: &str = "reasoning_content";
-
-/// The same as a list, in some gateways.
-pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 
 /// Words of the assistant between a result and the user's next words, if a turn was cut there.
 /// Mistral refuses the user's words after a result, and some servers refuse empty words.

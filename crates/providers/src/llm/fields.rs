@@ -25,6 +25,8 @@ use self::refused_tools::{Complaint, RefusedTools, Trial};
 use self::returned_fields::{RequiredField, Requirements};
 use super::markup::Opening;
 
+pub(super) use self::returned_fields::{REASONING, REASONING_DETAILS};
+
 /// Request field that may be refused.
 pub(crate) struct RefusableField {
     name: &'static str,

@@ -15,11 +15,10 @@ use super::cost_tracker::{CostTracker, CountingLlm, DEVICE_FRONTEND, PricedLlm, 
 use super::extra;
 use super::fields::{self, Findings};
 use super::openai::OpenAiLlm;
-use crate::balance::Probe;
 use crate::fallback::{DeadlineLlm, Fallback};
 use crate::metrics::MeasuredLlm;
 use crate::retry::{RetryPolicy, Retrying};
-use crate::service_health::ModelsHealth;
+use crate::service_health::{ModelsHealth, Probe};
 use crate::settings::{LlmProvider, LlmSettings, ms};
 
 /// Maximum value of `max_calls`.

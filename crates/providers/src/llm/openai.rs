@@ -18,7 +18,7 @@ use super::chat_json::{self, AnswerAssembler, PROVIDER};
 use super::clock::Clock;
 use super::extra;
 use super::fields::ModelFindings;
-use crate::balance::Probe;
+use crate::service_health::Probe;
 use crate::settings::{LlmSettings, ms};
 
 /// Language model at an OpenAI-compatible base URL.

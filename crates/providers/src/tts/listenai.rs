@@ -23,8 +23,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::SAMPLE_RATES_HZ;
 use super::sound::{SampleFormat, Sound, Unplayable};
-use crate::balance::Probe;
 use crate::pool::{Lease, Pool};
+use crate::service_health::Probe;
 use crate::settings::{TtsSettings, ms};
 use crate::ws::{Endpoint, Incoming};
 

@@ -21,7 +21,7 @@ use url::Url;
 
 use super::SAMPLE_RATES_HZ;
 use super::sound::{SampleFormat, Sound};
-use crate::balance::Probe;
+use crate::service_health::Probe;
 use crate::settings::{TtsSettings, ms};
 use crate::vendor_models::tts_model;
 

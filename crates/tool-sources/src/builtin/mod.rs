@@ -29,12 +29,10 @@ use location::Locator;
 use serde_json::{Map, Value};
 use weather::Weather;
 
-use super::connected_source::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+use super::report::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+use super::settings::BUILTIN;
 
 pub use settings::{BuiltinError, BuiltinSettings};
-
-/// Name of the source.
-pub(super) const NAME: &str = "builtin";
 
 /// Time added to the tools' own time limit. The tools can then report an exceeded limit themselves.
 const SPARE: Duration = Duration::from_secs(1);
@@ -136,7 +134,7 @@ impl Builtin {
     /// Returns a report on the source.
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
-            name: NAME.into(),
+            name: BUILTIN.into(),
             kind: SourceKind::Builtin,
             origin: Origin::Builtin,
             devices: Vec::new(),
@@ -151,7 +149,7 @@ impl Builtin {
 
 impl ToolSource for Builtin {
     fn name(&self) -> &str {
-        NAME
+        BUILTIN
     }
 
     fn kind(&self) -> &'static str {
@@ -165,7 +163,7 @@ impl ToolSource for Builtin {
     /// Results are trusted, except those that contain names from external services.
     fn provenance(&self, tool: &str) -> Provenance {
         let trusted = !matches!(tool, weather::NAME | location::NAME);
-        Provenance { trusted, ..Provenance::untrusted(NAME, tool) }
+        Provenance { trusted, ..Provenance::untrusted(BUILTIN, tool) }
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

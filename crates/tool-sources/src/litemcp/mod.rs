@@ -8,7 +8,7 @@
 //! ```
 
 mod arguments;
-mod client;
+pub(super) mod client;
 mod frame_connection;
 mod frames;
 #[cfg(feature = "fuzzing")]
@@ -19,12 +19,13 @@ mod web;
 use tokio_util::codec::{FramedRead, FramedWrite};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use client::LiteMcpConnection;
+use client::LiteMcpConnection;
+
 pub use server::{CallOutcome, LiteMcpServer};
 
 use super::connected_source::ConnectedSource;
 use super::link::Link;
-use super::server_connection::{Environment, serve, within};
+use super::serving::{Environment, serve, within};
 use super::settings::{Server, ServerTransport};
 use super::stdio_process::ToolChild;
 use frame_connection::FrameConnection;

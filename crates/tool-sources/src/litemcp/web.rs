@@ -21,7 +21,6 @@ use super::MAX_MESSAGE_BYTES;
 use super::frame_connection::FrameConnection;
 use crate::connection::CallFailed;
 use crate::mapping::{short, transport_reason};
-use crate::server_connection::within_origin;
 
 /// Name of the provider in errors.
 const PROVIDER: &str = "litemcp";
@@ -99,7 +98,7 @@ impl HttpTool {
         timeout: Duration,
     ) -> Result<Self, String> {
         let client = wire::builder(url, connect_within)
-            .redirect(within_origin())
+            .redirect(hearken_outbound::http::within_origin())
             .default_headers(headers)
             .build()
             .map_err(|error| format!("no HTTP client: {error}"))?;

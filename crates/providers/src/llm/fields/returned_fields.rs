@@ -13,10 +13,16 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::super::call_ids::plain;
-use super::super::chat_json::{REASONING, REASONING_DETAILS};
 
 /// Signature that Google documents for calls that its model did not make.
 const SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// Field of a message with calls that the model requires in the next request, as a text: the
+/// reasoning of DeepSeek and Kimi.
+pub(in crate::llm) const REASONING: &str = "reasoning_content";
+
+/// The same as a list, in some gateways.
+pub(in crate::llm) const REASONING_DETAILS: &str = "reasoning_details";
 
 /// Reasoning of a message that has none. Models that require it refuse an empty text.
 const NO_REASONING: &str = " ";

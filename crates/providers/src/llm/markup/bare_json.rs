@@ -4,10 +4,10 @@
 use hearken_ports::OfferedTool;
 use serde_json::Value;
 
+use super::beginning::{Beginning, is_over};
+use super::call::{MAX_CALLS, as_written};
 use super::heads;
-use super::marks::{Found, Mark, mark};
 use super::objects::{self, Reading};
-use super::written_calls::{MAX_CALLS, as_written};
 
 /// Maximum size of text that is held back, in bytes: longer text is not a call.
 const MOST_KEPT: usize = 8 << 10;
@@ -53,17 +53,6 @@ pub(super) enum Place {
     AfterWords,
 }
 
-/// Content at the beginning of an answer.
-pub(super) enum Beginning {
-    /// Not decided yet.
-    Unknown,
-    /// Text.
-    Text,
-    /// Calls, each with its tool and arguments, and their length in bytes. The list may be empty:
-    /// an intended call that cannot be made is not text either.
-    Calls(Vec<(String, String)>, usize),
-}
-
 /// Classifies the answer from this place on. `text` is the part received so far; with `end`, it is
 /// all.
 pub(super) fn beginning(text: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning {
@@ -72,19 +61,6 @@ pub(super) fn beginning(text: &str, tools: &[OfferedTool], place: Place, end: bo
     let begins = read(text, tools, place, end && !is_long);
     let is_unknown = matches!(begins, Beginning::Unknown);
     if is_unknown && (end || is_long) { Beginning::Text } else { begins }
-}
-
-/// Reports whether the answer is over, except for special tokens; none if undecided.
-pub(super) fn is_over(behind: &str, end: bool) -> Option<bool> {
-    let behind = behind.trim_start();
-    if behind.is_empty() {
-        return end.then_some(true);
-    }
-    match mark(behind, end) {
-        Found::More => None,
-        Found::Yes(mark, _) => Some(matches!(mark, Mark::Silent | Mark::End | Mark::Drop(_))),
-        Found::No => Some(false),
-    }
 }
 
 fn read(whole: &str, tools: &[OfferedTool], place: Place, end: bool) -> Beginning {

@@ -5,9 +5,10 @@
 use hearken_ports::OfferedTool;
 use serde_json::{Map, Value};
 
-use super::bare_json::{Beginning, is_over};
+use super::beginning::{Beginning, is_over};
+use super::call::{as_written, offered};
 use super::objects::{is_declared, is_schema};
-use super::written_calls::{as_written, listed, offered};
+use super::written_calls::listed;
 
 /// Maximum length of a tool's name, in bytes.
 const LONGEST_NAME: usize = 128;

@@ -15,9 +15,12 @@
 //!   KiB of it; so is plain JSON on a new line after a few words.
 
 mod bare_json;
+mod beginning;
+mod call;
 mod code;
 mod heads;
 mod literal;
+mod mark;
 mod marks;
 mod objects;
 #[cfg(test)]
@@ -28,10 +31,12 @@ mod written_calls;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bare_json::{Beginning, Place};
+use bare_json::Place;
+use beginning::Beginning;
 use code::{Code, Span};
 use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
-use marks::{Found, Mark, closes, mark, may_begin};
+use mark::{Found, Mark, closes};
+use marks::{mark, may_begin};
 
 /// Maximum size of a tool call, and of text that is held back, in bytes. Longer ones are dropped.
 const MOST_KEPT: usize = 64 << 10;
@@ -136,7 +141,7 @@ impl AnswerFilter {
             LlmDelta::Call(mut request) => {
                 self.hand_on();
                 // `functions.f:0`: some models write the tool's namespace.
-                if let Some(tool) = written_calls::offered(&request.name, &self.tools) {
+                if let Some(tool) = call::offered(&request.name, &self.tools) {
                     tool.name.clone_into(&mut request.name);
                 }
                 self.ready.push_back(LlmDelta::Call(request));
@@ -236,7 +241,7 @@ impl AnswerFilter {
 
     /// Returns the place of the text if calls without marks may follow there.
     fn place(&self) -> Option<Place> {
-        if self.tools.is_empty() || self.calls >= written_calls::MAX_CALLS {
+        if self.tools.is_empty() || self.calls >= call::MAX_CALLS {
             return None;
         }
         if self.begins {

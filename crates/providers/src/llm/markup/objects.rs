@@ -4,8 +4,8 @@
 use hearken_ports::OfferedTool;
 use serde_json::{Map, Value};
 
+use super::call::{Call, offered};
 use super::literal::Literal;
-use super::written_calls::{Call, offered};
 
 /// Fields with the name of a tool.
 const NAMES: [&str; 6] = ["name", "function", "function_name", "tool_name", "tool", "action"];

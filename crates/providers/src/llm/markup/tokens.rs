@@ -1,7 +1,7 @@
 //! Special tokens that models write as text, and that servers do not remove. Not for elements, and
 //! not for the headers of gpt-oss.
 
-use super::marks::{Found, Mark, begins, thinks};
+use super::mark::{Found, Mark, begins, thinks};
 
 /// Maximum length of a token's name, in bytes.
 const LONGEST_NAME: usize = 64;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use hearken_proto::device::AudioParams;
 use serde_json::Value;
 
-use super::events::{Fact, Output, note};
-use super::firmware::Firmware;
-use super::iot::Crash;
+use super::Firmware;
+use crate::events::{Fact, Output, note};
+use crate::iot::Crash;
 
 /// Longest text frame that fits in a board's memory, in bytes; the largest that firmware mentions
 /// is a push of glyphs of 64 KiB.

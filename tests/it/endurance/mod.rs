@@ -162,10 +162,13 @@ async fn soak(database: Option<String>) {
     let services = Services::before(&vendors, database.as_deref(), redis.as_ref()).await;
     let urls = services.environment();
     let mut env = process_faults::USUAL.to_vec();
-    // Test machines are busy and packets late; no client may be turned away for that.
+    // Test machines are busy and packets late; no client may be turned away for that, nor for its
+    // many short turns while a service fails at once.
     env.extend([
         ("HEARKEN__ADMISSION__LATE_PERCENT", "100"),
         ("HEARKEN__ADMISSION__BUSY_PERCENT", "100"),
+        ("HEARKEN__ADMISSION__TURNS_PER_MINUTE", "0"),
+        ("HEARKEN__ADMISSION__TURNS_PER_HOUR", "0"),
     ]);
     env.extend(urls.iter().map(|(name, url)| (*name, url.as_str())));
     let server = ServerProcess::start(&vendors, &env).await;

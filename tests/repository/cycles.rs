@@ -160,9 +160,7 @@ fn child(module: &Module, name: &str) -> Module {
 
 /// Removes modules that use no other one of the rest, or that no other one uses, until only those
 /// on circles and between circles are left.
-fn circles<'a>(
-    mut uses: BTreeMap<&'a Module, BTreeSet<Module>>,
-) -> BTreeMap<&'a Module, BTreeSet<Module>> {
+fn circles(mut uses: BTreeMap<&Module, BTreeSet<Module>>) -> BTreeMap<&Module, BTreeSet<Module>> {
     loop {
         let before = uses.len();
         let left: BTreeSet<Module> = uses.keys().map(|module| (*module).clone()).collect();

@@ -16,7 +16,7 @@ use crate::http::conversations::{chat, chat_worlds, history, turns, usage, waiti
 use crate::http::devices::{device_orders, device_records, device_status, device_tools};
 use crate::http::fault::FaultBody;
 use crate::http::health;
-use crate::http::paths::OPENAPI;
+use crate::http::paths::{DOCS, OPENAPI};
 use crate::http::tools::{roles, tokens, tool_servers, tools_api};
 
 #[derive(OpenApi)]
@@ -75,5 +75,5 @@ pub fn description() -> Description {
 /// Adds the routes of the description and of Swagger UI at `/api/docs/`, which is embedded in the
 /// program and loads nothing from other servers.
 pub(crate) fn routes(services: &mut ServiceConfig) {
-    services.service(SwaggerUi::new("/api/docs/{page:.*}").url(OPENAPI, description()));
+    services.service(SwaggerUi::new(format!("{DOCS}/{{page:.*}}")).url(OPENAPI, description()));
 }

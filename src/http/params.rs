@@ -1,6 +1,6 @@
 //! Query parameters of REST requests, with one rule for all: a missing parameter has its default,
-//! and a present one must be valid; blank is never valid. Also short texts of their bodies. Not for ids and tokens, which clients may
-//! also send in the query.
+//! and a present one must be valid; blank is never valid. Also short texts of their bodies. Not for
+//! ids and tokens, which clients may also send in the query.
 
 use std::collections::HashSet;
 use std::fmt::Display;

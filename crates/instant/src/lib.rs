@@ -334,8 +334,8 @@ impl Answers {
         first: impl Fn(&Words) -> Option<Part>,
         rest: impl Fn(&Words, &Setting<'_>) -> Option<Vec<Part>>,
     ) -> Option<Vec<Part>> {
-        let links = (1..words.words.len()).flat_map(|at| self.links(words, at, setting.language));
-        links.into_iter().find_map(|(start, end)| {
+        let places = 1..words.words.len();
+        places.flat_map(|at| self.links(words, at, setting.language)).find_map(|(start, end)| {
             with_rest(first(&words.part(0, start))?, words, end, setting, &rest)
         })
     }

@@ -55,18 +55,17 @@ use source_overrides::{OverrideTable, Overrides};
 
 pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
-
 pub use endpoint::{AdmittedClient, Endpoint, NotAdmitted};
 pub use registry::{
     ChangeError, DeviceToolsView, Registry, ServerView, SessionToolsView, SourceOfDevice,
 };
 pub use report::{Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport};
 pub use servers::Servers;
-pub use serving::Environment;
 pub use settings::{ToolProtocol, ToolServer, ToolServerError};
 pub use signed_tokens::{
     AgentTokens, MAX_AGENT_BYTES, TokenReadError, ToolClientToken, VisionTokens,
 };
+pub use stdio_process::Environment;
 
 /// Agent of devices for which no other agent was chosen.
 pub const DEFAULT_AGENT: &str = "default";

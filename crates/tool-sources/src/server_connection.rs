@@ -14,9 +14,9 @@ use super::http_client::{MAX_MESSAGE_BYTES, RepairingClient};
 use super::link::Link;
 use super::litemcp;
 use super::report::SourceKind;
-use super::serving::{ENDED, Environment, serve, within};
+use super::serving::{ENDED, serve, within};
 use super::settings::{Server, ServerTransport, ToolProtocol};
-use super::stdio_process::ToolChild;
+use super::stdio_process::{Environment, ToolChild};
 use super::stdio_transport::StdioTransport;
 
 /// First wait before another attempt to connect; doubles while attempts fail. A call that needs the

@@ -12,8 +12,8 @@ use super::connected_source::ConnectedSource;
 use super::pins::Pins;
 use super::report::{Origin, SourceReport};
 use super::server_connection::{keep, kind};
-use super::serving::Environment;
 use super::settings::{Server, ToolServer, ToolServerError};
+use super::stdio_process::Environment;
 
 /// Remote servers: connected, connecting, or disabled.
 pub struct Servers {

@@ -1,8 +1,6 @@
 //! One open connection to a server, the same for both protocols: the wait until it is open, and its
 //! monitoring. Not for reconnecting.
 
-use std::collections::BTreeMap;
-
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -13,9 +11,6 @@ use super::settings::Server;
 
 /// Reason of the end of a connection that was closed by this server.
 pub(super) const ENDED: &str = "it is no longer connected to";
-
-/// Variables of our own environment that every child process receives.
-pub type Environment = BTreeMap<String, String>;
 
 /// Waits for the opening connection, unless that takes too long or the token is cancelled.
 pub(super) async fn within<T, E>(

@@ -17,6 +17,9 @@ const SAID_WITHIN: Duration = Duration::from_millis(200);
 /// Number of bytes of standard error that are stored, to report why a child did not start.
 const KEPT_STDERR_BYTES: usize = 4 << 10;
 
+/// Environment variables of a child process.
+pub type Environment = BTreeMap<String, String>;
+
 /// Running child process. Dropping it kills its process group.
 pub(super) struct ToolChild {
     child: Child,
@@ -31,7 +34,7 @@ impl ToolChild {
     pub(super) fn spawn(
         command: &str,
         args: &[String],
-        env: &BTreeMap<String, String>,
+        env: &Environment,
     ) -> std::io::Result<(Self, ChildStdout, ChildStdin)> {
         let mut child = Command::new(command)
             .args(args)

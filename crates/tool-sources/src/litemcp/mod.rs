@@ -25,9 +25,9 @@ pub use server::{CallOutcome, LiteMcpServer};
 
 use super::connected_source::ConnectedSource;
 use super::link::Link;
-use super::serving::{Environment, serve, within};
+use super::serving::{serve, within};
 use super::settings::{Server, ServerTransport};
-use super::stdio_process::ToolChild;
+use super::stdio_process::{Environment, ToolChild};
 use frame_connection::FrameConnection;
 use frames::Frames;
 

@@ -132,7 +132,7 @@ where
     }
 
     /// Returns the next frame; `None` after a Close, an error or the end.
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<SocketFrame>> {
         while self.state == ReaderState::Open {
             match self.frame() {
                 Ok(Some(frame)) => return Poll::Ready(Some(SocketFrame(Ok(frame)))),

@@ -1,17 +1,16 @@
 //! Fuzz target: what a peer sends on its socket, byte by byte.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::future::poll_fn;
 use std::task::{Context, Waker};
 
 use actix_http::ws::{CloseReason, Codec, Message};
 use bytes::{Bytes, BytesMut};
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::{FutureExt as _, stream};
 use hearken_base::fuzzing::pieces;
 use hearken_proto::fault::Fault;
 use tokio_util::codec::Encoder as _;
 
-use super::frames::{Frame, Frames, Reader, SocketFrame};
+use super::frames::{Frame, Reader, SocketFrame};
 use super::{Inbound, Incoming};
 
 /// Largest frame, and largest joined message: small, so that inputs reach it.
@@ -30,17 +29,15 @@ enum SocketEvent {
     Over(bool),
 }
 
-/// Reads these pieces as a socket actor does.
+/// Reads these pieces as a socket actor does, but without its rate limit, which needs a clock.
 fn read(pieces: &[&[u8]]) -> Vec<SocketEvent> {
     let bytes: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    let reader = Rc::new(RefCell::new(Reader::new(stream::iter(bytes), MAX_BYTES)));
-    let mut frames = Frames::new(Rc::clone(&reader), None);
+    let mut reader = Reader::new(stream::iter(bytes), MAX_BYTES);
     let mut inbound = Inbound::with_limit(MAX_BYTES);
     let mut events = Vec::new();
     loop {
-        // The stream yields between frames.
-        let frame = std::iter::repeat_with(|| frames.next().now_or_never()).take(2);
-        let frame = frame.flatten().next().expect("the stream never waits for more bytes");
+        let frame = poll_fn(|cx| reader.poll_frame(cx)).now_or_never();
+        let frame = frame.expect("the reader never waits for more bytes");
         let Some(SocketFrame(frame)) = frame else { break };
         events.push(match frame {
             Ok(Frame::Data(data)) => {
@@ -56,7 +53,6 @@ fn read(pieces: &[&[u8]]) -> Vec<SocketEvent> {
             break;
         }
     }
-    let mut reader = reader.borrow_mut();
     if reader.is_gone() {
         events.push(SocketEvent::Gone);
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use hearken_test_support::places::{Place, on};
 use hearken_test_support::redis::{Redis, there_is};
 use hearken_test_support::{eventually_within, variable};
@@ -30,6 +31,10 @@ use crate::support::process::ServerProcess;
 
 /// Time limit until `/readyz` reports readiness after the last fault.
 const READY_WITHIN: Duration = Duration::from_secs(15);
+
+/// Clients of a kind that have their last turns at once: fewer together than the server's first
+/// limit of concurrent turns.
+const AT_ONCE: usize = 40;
 
 /// Duration and load of a run.
 struct Plan {
@@ -114,9 +119,9 @@ impl Everybody {
         let mut texts = self.texts.join_all().await;
         let mut applications = self.applications.join_all().await;
         let (a, b, c) = tokio::join!(
-            join_all(people.iter_mut().map(Client::turn_in_time)),
-            join_all(texts.iter_mut().map(Client::turn_in_time)),
-            join_all(applications.iter_mut().map(Client::turn_in_time)),
+            last_turns(&mut people),
+            last_turns(&mut texts),
+            last_turns(&mut applications),
         );
         let mut bad = Vec::new();
         for (kind, turns) in [(Kind::Device, a), (Kind::Text, b), (Kind::Application, c)] {
@@ -133,6 +138,12 @@ impl Everybody {
         }
         bad
     }
+}
+
+/// One more turn of each client.
+async fn last_turns<C: Client>(clients: &mut [C]) -> Vec<Result<clients::Came, String>> {
+    let turns = clients.iter_mut().map(Client::turn_in_time);
+    stream::iter(turns).buffer_unordered(AT_ONCE).collect().await
 }
 
 /// Copies the log of a server to a file that outlives the test; returns its path.

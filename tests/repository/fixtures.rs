@@ -1,4 +1,5 @@
-//! The recorded sessions of `fixtures/audio`: complete, with origin and licence. Not for their replay.
+//! The fixtures: recorded sessions are complete, with origin and licence; papers answer their
+//! questions. Not for the replay of sessions.
 
 use hearken_proto::recording::{Content, Recording};
 
@@ -43,4 +44,12 @@ fn every_fixture_is_a_complete_session_with_origin_and_licence() {
         speakers.dedup();
         assert!(speakers.len() >= 2, "{language}: {speakers:?}");
     }
+}
+
+/// The passages, counts and sizes of the corpus `fixtures/papers`.
+#[test]
+fn the_papers_answer_their_questions() {
+    let check = root().join("fixtures/papers/check.py");
+    let run = std::process::Command::new("python3").arg("-B").arg(check).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
 }

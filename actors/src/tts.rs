@@ -10,13 +10,14 @@ mod phrase_audio_cache;
 mod sent_sentences;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::fut::WrapFuture as _;
 use actix::{Actor, ArbiterHandle, AsyncContext as _, Context, Handler, SpawnHandle};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use hearken_audio::SpeakingSettings;
 use hearken_audio::speech_encoder::SpeechEncoder;
+use hearken_audio::{SpeakingSettings, pcm};
 use hearken_dialogue::admission::Admission;
 use hearken_dialogue::turn_trace::{Stage, TurnTrace};
 use hearken_dialogue::{Phrases, Turn, TurnEvent};
@@ -33,6 +34,8 @@ pub use self::encode_scheduler::EncodeScheduler;
 pub use self::failed_voices::FailedVoices;
 pub use self::phrase_audio_cache::PhraseAudioCache;
 
+/// Maximum time of sound that is resampled at once.
+const RESAMPLED_AT_ONCE: Duration = Duration::from_millis(100);
 /// Number of consecutive failed sentences at which the rest of an answer is abandoned.
 const MAX_FAILED: u32 = 2;
 
@@ -322,8 +325,12 @@ impl SpeechSynthesis {
                 speech.trace.end(Stage::VoiceFirstSound);
                 speech.trace.begin(Stage::Voice);
             }
-            speech.voice.push(&pcm.samples, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
-            speech.put_whole_packets(&self.admission, &mut kept).await?;
+            // A synthesiser may send minutes of sound at once: other tasks of this thread run
+            // between its pieces.
+            for piece in pcm::pieces(&pcm.samples, RESAMPLED_AT_ONCE, pcm.sample_rate_hz) {
+                speech.voice.push(piece, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
+                speech.put_whole_packets(&self.admission, &mut kept).await?;
+            }
         }
         speech.voice.finish();
         speech.put_whole_packets(&self.admission, &mut kept).await?;

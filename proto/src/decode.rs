@@ -1,7 +1,7 @@
 //! Reasons for which bytes or JSON are not a valid message. Not for errors of providers or faults
 //! sent to clients.
 
-use crate::json::{JsonError, TooHeavy};
+use crate::json::{JsonError, NotParsed, TooHeavy};
 
 /// Mistake in a message, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +53,12 @@ impl DecodeError {
 impl From<TooHeavy> for DecodeError {
     fn from(heavy: TooHeavy) -> Self {
         Self::NotJson { reason: format!("it {heavy}") }
+    }
+}
+
+impl From<NotParsed> for DecodeError {
+    fn from(error: NotParsed) -> Self {
+        Self::NotJson { reason: error.to_string() }
     }
 }
 

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::DecodeError;
+use crate::json;
 
 /// Error codes of the JSON-RPC 2.0 specification, section 5.1.
 pub mod code {
@@ -113,7 +114,7 @@ impl Message {
     /// # Errors
     /// Returns an error if the text is not a JSON object, or the errors of [`Message::from_value`].
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        Self::from_value(serde_json::from_str(text)?)
+        Self::from_value(json::weighed(text)?)
     }
 
     /// Parses one message from its JSON. `jsonrpc` may be absent. Unknown fields are ignored. A

@@ -66,10 +66,12 @@ pub struct ToolsConfig {
     /// Policy per tool: `allow` calls it immediately, `ask` asks the user first, `never`
     /// does not offer it to the model, as in `{ "files/delete" = "never", "files/*" =
     /// "ask", "device/self.camera.take_photo" = "allow" }`. Names are those of `hearken
-    /// tools list`, optionally with a trailing `*`; the most specific entry wins. A tool
-    /// without an entry is called immediately, unless it is a camera or risky (marked as
-    /// destructive, for example) and the model has read untrusted content. Results of other
-    /// tools are untrusted, except those of the device's own and built-in tools.
+    /// tools list`, optionally with a trailing `*`; the most specific entry wins. A tool client
+    /// that connects by itself chooses its name, so an entry with that name can only be
+    /// stricter; entries of all such clients are under `endpoint`. A tool without an entry is
+    /// called immediately, unless it is a camera or risky (marked as destructive, for example)
+    /// and the model has read untrusted content. Results of other tools are untrusted, except
+    /// those of the device's own and built-in tools.
     pub policy: BTreeMap<String, ToolPolicy>,
     /// Policy for tools whose definition differs from the one first seen, until `hearken
     /// tools accept` accepts it. `allow` calls them immediately, `ask` asks the user first,

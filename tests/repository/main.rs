@@ -12,6 +12,7 @@ mod lasting;
 mod supply_chain;
 mod tidy;
 mod top_folder;
+mod weighed;
 mod words;
 
 use std::path::Path;

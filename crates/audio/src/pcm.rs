@@ -26,6 +26,11 @@ pub fn samples_in(time: Duration, sample_rate_hz: u32) -> usize {
     usize::try_from(samples).unwrap_or(usize::MAX)
 }
 
+/// Returns the samples in pieces of at most this time, but at least one sample each.
+pub fn pieces(samples: &[i16], time: Duration, sample_rate_hz: u32) -> std::slice::Chunks<'_, i16> {
+    samples.chunks(samples_in(time, sample_rate_hz).max(1))
+}
+
 /// Converts little-endian bytes to samples; a last odd byte is ignored.
 pub fn from_le_bytes(bytes: &[u8]) -> Vec<i16> {
     bytes.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])).collect()
@@ -53,6 +58,23 @@ pub fn tone(frequency_hz: f32, samples: usize, sample_rate_hz: u32) -> Vec<i16> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_short_and_lose_no_sample() {
+        let time = Duration::from_millis(100);
+        for (length, rate_hz, count) in [
+            (0_usize, 24_000, 0),
+            (1, 24_000, 1),
+            (2_401, 24_000, 2),
+            (4_000_000, 16_000, 2_500),
+            (3, 0, 3),
+        ] {
+            let samples: Vec<i16> = (0..=i16::MAX).cycle().take(length).collect();
+            let all: Vec<&[i16]> = pieces(&samples, time, rate_hz).collect();
+            assert_eq!(all.len(), count, "{length} {rate_hz}");
+            assert_eq!(all.concat(), samples);
+        }
+    }
 
     #[test]
     fn times_and_samples_convert() {

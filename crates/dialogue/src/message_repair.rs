@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use hearken_ports::{ChatMessage, Role, ToolRequest};
+use hearken_proto::json::weighed;
 use serde_json::{Map, Value};
 
 use crate::tools::names;
@@ -92,7 +93,7 @@ fn id(id: &str, used: &mut HashSet<String>) -> String {
 
 /// Returns the arguments unchanged if they are a JSON object, else `{}`.
 pub(super) fn arguments(arguments: String) -> String {
-    let is_object = serde_json::from_str::<Map<String, Value>>(&arguments).is_ok();
+    let is_object = weighed::<Map<String, Value>>(&arguments).is_ok();
     if is_object { arguments } else { "{}".to_owned() }
 }
 

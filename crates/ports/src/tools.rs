@@ -74,6 +74,9 @@ pub struct Tool {
 pub struct Provenance {
     /// Name of its source, as lists of tools show it.
     pub source: String,
+    /// Group of its source, if the source gives itself its name. Such a name is not evidence of
+    /// the source's identity: it can make a policy only stricter.
+    pub group: Option<String>,
     /// Name of the tool at that source.
     pub tool: String,
     /// True if no third party can have written its results.
@@ -92,7 +95,15 @@ impl Provenance {
     pub fn untrusted(source: &str, tool: &str) -> Self {
         let source = source.into();
         let tool = tool.into();
-        Self { source, tool, trusted: false, changed: false, simulated: false, own_trust: false }
+        Self {
+            source,
+            group: None,
+            tool,
+            trusted: false,
+            changed: false,
+            simulated: false,
+            own_trust: false,
+        }
     }
 
     /// Creates the provenance of a tool whose results are trusted.

@@ -11,6 +11,7 @@ use hearken_base::Secret;
 use hearken_outbound::http as wire;
 use hearken_outbound::http::Refusal;
 use hearken_ports::{ImageDescriber, Picture, ProviderError, ProviderErrorKind};
+use hearken_proto::json::weighed;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use reqwest::Response;
@@ -191,7 +192,7 @@ impl VisionModel {
         let send = |body: Value| Box::pin(async move { self.send(&body, by).await });
         let response = fields::ask(&self.known, body, send).await?;
         let body = wire::body(PROVIDER, response, MAX_ANSWER_BYTES, by).await?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let body: Value = weighed(&body).unwrap_or_default();
         let words = words(&body["choices"][0]["message"]["content"]);
         let words = markup::answer(&words).trim().to_owned();
         if words.is_empty() {

@@ -14,25 +14,43 @@ use hearken_base::pace::Pace;
 /// Estimated size of a message in addition to its text, in bytes.
 const MESSAGE_BYTES: usize = 64;
 
+/// Messages that an address may send per minute over all its connections of a kind.
+const MESSAGES_PER_MINUTE: u32 = 1_200;
+
 /// Budget of all connections of a kind.
 #[derive(Debug)]
 pub struct SharedBudget {
     used: AtomicUsize,
     max_bytes: usize,
     pace: Pace,
+    messages: Pace,
 }
 
 impl SharedBudget {
     /// Creates a budget of `max_bytes` bytes. A connection that holds nothing may exceed it by one
     /// message, so that other connections cannot block it.
     pub fn new(max_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), max_bytes, pace: Pace::of_text() })
+        let messages = Pace::new(MESSAGES_PER_MINUTE, Duration::from_secs(60));
+        Arc::new(Self { used: AtomicUsize::new(0), max_bytes, pace: Pace::of_text(), messages })
     }
 
-    /// Counts bytes that an address has sent. Returns the time to wait before more of its bytes may
-    /// be read.
+    /// Counts a message of `bytes` bytes that an address has sent. Returns the time to wait before
+    /// more of its messages may be read.
     pub fn pace(&self, address: &str, bytes: usize) -> Duration {
-        self.pace.take(address, bytes)
+        self.pace.take(address, bytes).max(self.messages.take(address, 1))
+    }
+
+    /// Counts a message that an address sends outside a socket.
+    ///
+    /// # Errors
+    /// The time to wait, if the address has sent too many messages; this one is not counted.
+    pub fn admit(&self, address: &str, bytes: usize) -> Result<(), Duration> {
+        let wait = self.messages.wait(address).max(self.pace.wait(address));
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        self.pace(address, bytes);
+        Ok(())
     }
 }
 
@@ -162,5 +180,17 @@ mod tests {
         assert!(is_ready(&one));
         drop(more);
         assert_eq!(all.used.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn litemcp_messages_have_a_rate() {
+        let all = SharedBudget::new(1);
+        let admitted = |address: &str| (0..2_000).filter(|_| all.admit(address, 0).is_ok()).count();
+        assert_eq!((admitted("a"), admitted("b")), (1_200, 1_200));
+        let wait = Duration::from_millis(50);
+        assert_eq!(all.admit("a", 0), Err(wait), "a refused one is not counted");
+        assert_eq!(all.pace("a", 1), wait, "messages of sockets count, too");
+        tokio::time::advance(2 * wait).await;
+        assert_eq!(all.admit("a", 0), Ok(()));
     }
 }

@@ -1,7 +1,8 @@
 //! Source that combines all tool clients of one agent: clients may come and go during a
 //! conversation while its list of sources stays unchanged. Not for a single tool client.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -20,11 +21,13 @@ pub(super) struct AgentTools {
     agent: String,
     /// Names of excluded clients.
     off: Vec<String>,
+    /// Last listing: a list of many tools is asked about each of them.
+    last: Mutex<Option<Arc<Listing>>>,
 }
 
 impl AgentTools {
     pub(super) fn new(endpoint: Endpoint, agent: &str, off: &[String]) -> Self {
-        Self { endpoint, agent: agent.to_owned(), off: off.to_vec() }
+        Self { endpoint, agent: agent.to_owned(), off: off.to_vec(), last: Mutex::default() }
     }
 
     /// Returns the clients of this instance first, then those of other instances.
@@ -37,24 +40,79 @@ impl AgentTools {
         clients.retain(|client| !self.off.iter().any(|name| name == client.name()));
         clients
     }
-}
 
-/// Returns every tool of these clients under its name in the list, with its client and its own
-/// name.
-fn all(clients: &[Arc<dyn ToolSource>]) -> Vec<(Tool, &dyn ToolSource, String)> {
-    let mut named: Vec<(Tool, &dyn ToolSource, String)> = Vec::new();
-    for client in clients {
-        let client = &**client;
-        for tool in client.tools().iter() {
-            let own = tool.name.clone();
-            let mut tool = tool.clone();
-            if named.iter().any(|(t, ..)| t.name == own) {
-                tool.name = format!("{}.{own}", client.name());
-            }
-            named.push((tool, client, own));
+    /// Lists the tools of these clients.
+    fn listing(&self, clients: &[Arc<dyn ToolSource>]) -> Arc<Listing> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(listing) if listing.is_of(clients) => Arc::clone(listing),
+            _ => Arc::clone(last.insert(Arc::new(Listing::of(clients)))),
         }
     }
-    named
+}
+
+/// Tools of an agent's clients, under their names in the list.
+struct Listing {
+    /// Tools of each client.
+    lists: Vec<Arc<[Tool]>>,
+    /// Names of the clients, in the same order.
+    names: Vec<String>,
+    tools: Arc<[Tool]>,
+    /// Client of each listed tool, and the index of the tool in the client's own list.
+    places: HashMap<String, Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    client: usize,
+    tool: usize,
+}
+
+impl Listing {
+    /// Lists the tools of these clients in one pass.
+    fn of(clients: &[Arc<dyn ToolSource>]) -> Self {
+        let lists: Vec<Arc<[Tool]>> = clients.iter().map(|client| client.tools()).collect();
+        let names: Vec<String> = clients.iter().map(|client| client.name().to_owned()).collect();
+        let mut listed: Vec<Tool> = Vec::new();
+        let mut places = HashMap::new();
+        for (client, (list, source)) in lists.iter().zip(&names).enumerate() {
+            for (number, tool) in list.iter().enumerate() {
+                let mut tool = tool.clone();
+                if places.contains_key(&tool.name) {
+                    tool.name = format!("{source}.{}", tool.name);
+                }
+                // Of several tools with the same name, the first is called.
+                places.entry(tool.name.clone()).or_insert(Place { client, tool: number });
+                listed.push(tool);
+            }
+        }
+        Self { lists, names, tools: listed.into(), places }
+    }
+
+    /// Returns true if these clients still have these tools.
+    fn is_of(&self, clients: &[Arc<dyn ToolSource>]) -> bool {
+        let is_same = |(client, (list, name)): (&Arc<dyn ToolSource>, (&Arc<[Tool]>, &String))| {
+            Arc::ptr_eq(&client.tools(), list) && client.name() == name
+        };
+        clients.len() == self.lists.len()
+            && clients.iter().zip(self.lists.iter().zip(&self.names)).all(is_same)
+    }
+
+    /// Returns the client and the own name of a listed tool.
+    fn find(&self, name: &str) -> Option<(usize, &str)> {
+        let Place { client, tool } = *self.places.get(name)?;
+        Some((client, &self.lists.get(client)?.get(tool)?.name))
+    }
+
+    /// Returns the client and the own name of a tool whose name has the prefix of its client.
+    fn find_prefixed(&self, name: &str) -> Option<(usize, &str)> {
+        let of_client = |(client, source): (usize, &String)| {
+            let own = name.strip_prefix(source.as_str())?.strip_prefix('.')?;
+            let tool = self.lists.get(client)?.iter().find(|tool| tool.name == own)?;
+            Some((client, tool.name.as_str()))
+        };
+        self.names.iter().enumerate().find_map(of_client)
+    }
 }
 
 impl ToolSource for AgentTools {
@@ -73,31 +131,26 @@ impl ToolSource for AgentTools {
 
     fn provenance(&self, tool: &str) -> Provenance {
         let clients = self.clients();
-        let tools = all(&clients);
-        let found = tools.iter().find(|(known, ..)| known.name == tool);
+        let listing = self.listing(&clients);
+        let found = listing.find(tool).and_then(|(at, own)| Some((clients.get(at)?, own)));
         found.map_or_else(
             || Provenance::untrusted(ENDPOINT, tool),
-            |(_, client, own)| client.provenance(own),
+            |(client, own)| client.provenance(own),
         )
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        let clients = self.clients();
-        all(&clients).into_iter().map(|(tool, ..)| tool).collect()
+        Arc::clone(&self.listing(&self.clients()).tools)
     }
 
     fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let clients = self.clients();
+        let listing = self.listing(&clients);
         // Another client may have connected or disconnected since the model received the name.
-        let full = |client: &dyn ToolSource, own: &str| format!("{}.{own}", client.name());
-        let tools = all(&clients);
-        let found = tools
-            .iter()
-            .find(|(tool, ..)| tool.name == call.name)
-            .or_else(|| tools.iter().find(|(_, client, own)| full(*client, own) == call.name));
-        match found {
-            Some((_, client, own)) => {
-                call.name.clone_from(own);
+        let found = listing.find(&call.name).or_else(|| listing.find_prefixed(&call.name));
+        match found.and_then(|(at, own)| Some((clients.get(at)?, own))) {
+            Some((client, own)) => {
+                own.clone_into(&mut call.name);
                 client.call(call)
             }
             None => Box::pin(std::future::ready(Err(ToolError::Unknown(call.name)))),
@@ -106,5 +159,90 @@ impl ToolSource for AgentTools {
 
     fn timeout(&self) -> Duration {
         self.endpoint.call_timeout()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct Client {
+        name: &'static str,
+        tools: Arc<[Tool]>,
+    }
+
+    impl ToolSource for Client {
+        fn name(&self) -> &str {
+            self.name
+        }
+
+        fn kind(&self) -> &'static str {
+            "endpoint"
+        }
+
+        fn tools(&self) -> Arc<[Tool]> {
+            Arc::clone(&self.tools)
+        }
+
+        fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+            Box::pin(std::future::ready(Err(ToolError::Unknown(call.name))))
+        }
+
+        fn timeout(&self) -> Duration {
+            Duration::from_secs(1)
+        }
+    }
+
+    fn client(name: &'static str, tools: &[&str]) -> Arc<dyn ToolSource> {
+        let tool = |name: &&str| Tool {
+            name: (*name).into(),
+            description: String::new(),
+            parameters: json!({}),
+            finishes: false,
+            destructive: false,
+        };
+        let tools = tools.iter().map(tool).collect();
+        Arc::new(Client { name, tools })
+    }
+
+    #[test]
+    fn each_tool_is_found_at_the_client_that_its_name_belongs_to() {
+        let clients = [
+            client("a", &["add", "b.add", "x"]),
+            client("b", &["add", "c.add"]),
+            client("c", &["add", "x"]),
+        ];
+        let listing = Listing::of(&clients);
+        let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["add", "b.add", "x", "b.add", "c.add", "c.add", "c.x"]);
+        for (name, found) in [
+            ("add", Some((0, "add"))),
+            ("b.add", Some((0, "b.add"))),
+            ("c.add", Some((1, "c.add"))),
+            ("c.x", Some((2, "x"))),
+            ("y", None),
+        ] {
+            assert_eq!(listing.find(name), found, "{name}");
+        }
+        assert_eq!(listing.find_prefixed("a.x"), Some((0, "x")));
+        assert_eq!(listing.find_prefixed("b.x"), None);
+    }
+
+    #[test]
+    fn a_listing_is_built_again_only_if_the_clients_or_their_tools_change() {
+        let source = AgentTools::new(Endpoint::new(Duration::from_secs(1)), "a", &[]);
+        let clients = [client("a", &["add"]), client("b", &["add"])];
+        let first = source.listing(&clients);
+        assert!(Arc::ptr_eq(&first, &source.listing(&clients)));
+        for other in [
+            vec![Arc::clone(&clients[0])],
+            vec![Arc::clone(&clients[0]), client("b", &["add"])],
+            vec![Arc::clone(&clients[1]), Arc::clone(&clients[0])],
+        ] {
+            assert!(!first.is_of(&other));
+            assert!(!Arc::ptr_eq(&first, &source.listing(&other)));
+        }
     }
 }

@@ -14,7 +14,10 @@ use tokio::time::Instant;
 use super::link::Link;
 use super::pins::SourcePins;
 use super::report::{Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport};
+use super::settings::ENDPOINT;
 
+/// Maximum number of concurrent calls of one source, of all conversations together.
+const MAX_CALLS: usize = 64;
 /// Minimum time that a call waits for a previously connected source to reconnect.
 const RECONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -285,11 +288,15 @@ struct CallInProgress {
 }
 
 impl CallInProgress {
-    fn on(source: &ConnectedSource, call: &ToolCall) -> Self {
-        source.0.calls.fetch_add(1, Ordering::Relaxed);
+    /// Begins a call; none if the source has too many.
+    fn on(source: &ConnectedSource, call: &ToolCall) -> Option<Self> {
+        if source.0.calls.fetch_add(1, Ordering::Relaxed) >= MAX_CALLS {
+            source.0.calls.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
         let source = source.clone();
         let sent = call.size_bytes();
-        Self { source, begun: Instant::now(), sent, received: 0 }
+        Some(Self { source, begun: Instant::now(), sent, received: 0 })
     }
 }
 
@@ -322,7 +329,9 @@ impl ToolSource for ConnectedSource {
         let found = tools.iter().find(|known| known.name == tool);
         let changed = found.is_some_and(|found| self.is_changed(found));
         let own_trust = self.0.trust;
-        Provenance { changed, own_trust, ..Provenance::untrusted(&self.0.name, tool) }
+        // A tool client gives itself its name; a server has its name from the administrator.
+        let group = (self.0.kind == SourceKind::Endpoint).then(|| ENDPOINT.to_owned());
+        Provenance { changed, own_trust, group, ..Provenance::untrusted(&self.0.name, tool) }
     }
 
     fn tools(&self) -> Arc<[Tool]> {
@@ -332,7 +341,10 @@ impl ToolSource for ConnectedSource {
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let source = self.clone();
         Box::pin(async move {
-            let mut waiting = CallInProgress::on(&source, &call);
+            let Some(mut waiting) = CallInProgress::on(&source, &call) else {
+                let why = format!("{MAX_CALLS} calls of it are in progress, the maximum");
+                return Err(ToolError::Unavailable(why));
+            };
             let within = source.call_timeout();
             let answered = tokio::time::timeout(within, source.attempt(&call)).await;
             waiting.received = answered
@@ -350,5 +362,32 @@ impl ToolSource for ConnectedSource {
 
     fn timeout(&self) -> Duration {
         self.0.timeout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::pins::Pins;
+
+    #[tokio::test]
+    async fn calls_of_a_source_are_limited() {
+        let pins = Pins::default().of("a", "s");
+        let within = Duration::from_secs(9);
+        let source = ConnectedSource::new("s".into(), SourceKind::Http, within, pins, false);
+        let call = || {
+            let arguments = serde_json::Map::new();
+            source.call(ToolCall { id: "1".into(), name: "t".into(), arguments })
+        };
+        // They wait for the connection.
+        let mut waiting: Vec<_> = (0..MAX_CALLS).map(|_| call()).collect();
+        assert!(waiting.iter_mut().all(|call| call.now_or_never().is_none()));
+        let refused = ToolError::Unavailable("64 calls of it are in progress, the maximum".into());
+        assert_eq!(call().now_or_never(), Some(Err(refused)));
+        assert_eq!(source.usage().calls, 0, "a refused call is not counted");
+        waiting.pop();
+        assert!(call().now_or_never().is_none(), "an ended call makes room");
     }
 }

@@ -1,9 +1,7 @@
 //! One MCP connection to a tool server, through rmcp: opening, listing, calling, closing. Not for
 //! reconnecting.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,16 +15,17 @@ use rmcp::model::{
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, NotificationContext, RequestContext, RoleClient,
-    RunningService, RxJsonRpcMessage, TxJsonRpcMessage,
+    RunningService,
 };
 use rmcp::transport::Transport;
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, ErrorData, ServiceError};
 use tokio::sync::{Mutex, Notify};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::elicitation::ElicitationPolicy;
 use super::listing::{Page, every_page};
 use super::mapping;
+use super::peer_transport::PeerTransport;
 
 /// Reason that a page of tools cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +103,7 @@ impl Connection {
     {
         let gone = CancellationToken::new();
         let changed = Arc::new(Notify::new());
-        let transport = Ending { inner: transport, _gone: gone.clone().drop_guard() };
+        let transport = PeerTransport::new(transport, gone.clone().drop_guard());
         let legacy = match era {
             ProtocolEra::Auto | ProtocolEra::Handshake => ProtocolVersion::V_2025_11_25,
             ProtocolEra::Oldest => ProtocolVersion::V_2024_11_05,
@@ -334,35 +333,6 @@ impl ClientHandler for NotificationHandler {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed.notify_one();
-    }
-}
-
-/// Transport that signals when it is dropped, which rmcp does at the end of a connection.
-struct Ending<T> {
-    inner: T,
-    _gone: DropGuard,
-}
-
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Ending<T> {
-    type Error = T::Error;
-
-    fn name() -> Cow<'static, str> {
-        T::name()
-    }
-
-    fn send(
-        &mut self,
-        item: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.inner.send(item)
-    }
-
-    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        self.inner.receive().await
-    }
-
-    async fn close(&mut self) -> Result<(), Self::Error> {
-        self.inner.close().await
     }
 }
 

@@ -332,7 +332,9 @@ impl Drop for AdmittedClient {
 
 /// Cleans up the name that a tool client gives itself.
 fn named(given: &str) -> String {
-    let kept: String = given.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
+    // A slash separates the name of a source from those of its tools in policies.
+    let plain = given.chars().filter(|c| !c.is_control()).map(|c| if c == '/' { '-' } else { c });
+    let kept: String = plain.take(MAX_NAME_CHARS).collect();
     let kept = kept.trim();
     if kept.is_empty() { NAMELESS.into() } else { kept.to_owned() }
 }
@@ -450,6 +452,7 @@ mod tests {
     #[test]
     fn names_are_cleaned_up() {
         assert_eq!(named(" Weather\u{7} "), "Weather");
+        assert_eq!(named("home/*"), "home-*");
         assert_eq!(named("\n"), NAMELESS);
         assert_eq!(named(&"字".repeat(99)).chars().count(), MAX_NAME_CHARS);
     }

@@ -93,8 +93,13 @@ impl StreamableHttpClient for RepairingClient {
         let repair = Repair::of_answer_to(&message);
         let session = header(&response, &SESSION);
         if kind(&response).contains("event-stream") {
+            // A notification has no answer: its stream, which may never end, is not read.
+            if !matches!(message, JsonRpcMessage::Request(_)) {
+                return Ok(StreamableHttpPostResponse::Accepted);
+            }
             let is_lost = in_session.then(|| Arc::clone(&self.is_lost));
-            let events = repaired(response, repair, is_lost);
+            let events = events::events(response.bytes_stream(), MAX_MESSAGE_BYTES);
+            let events = repaired(events, repair, is_lost);
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
         let kind = kind(&response);
@@ -156,7 +161,8 @@ impl StreamableHttpClient for RepairingClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, HttpError> {
-        self.client
+        let events = self
+            .client
             .get_stream_with_max_sse_event_size(
                 uri,
                 session_id,
@@ -165,7 +171,8 @@ impl StreamableHttpClient for RepairingClient {
                 custom_headers,
                 MAX_MESSAGE_BYTES,
             )
-            .await
+            .await?;
+        Ok(repaired(events, Repair::of_configured(), None))
     }
 }
 
@@ -303,10 +310,9 @@ fn tells_lost_session(error: &ErrorData) -> bool {
         || error.code == NOT_INITIALISED && words.contains("not initialized")
 }
 
-/// Returns the events of an answer, each with one message as rmcp reads it. Sets `is_lost` if the
+/// Returns these events, each with one message as rmcp reads it, weighed before it is parsed. Sets `is_lost` if the
 /// session was lost.
-fn repaired(response: Response, repair: Repair, is_lost: Option<Arc<AtomicBool>>) -> Events {
-    let events = events::events(response.bytes_stream(), MAX_MESSAGE_BYTES);
+fn repaired(events: Events, repair: Repair, is_lost: Option<Arc<AtomicBool>>) -> Events {
     let repaired = events.then(move |event| {
         let repair = repair.clone();
         let is_lost = is_lost.clone();
@@ -347,6 +353,12 @@ async fn told(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::super::jsonrpc_repair::MAX_WEIGHT_CONFIGURED;
     use super::*;
 
     #[test]
@@ -411,5 +423,28 @@ mod tests {
         let error = r#"{"id":3,"error":{"code":-32001,"message":"Session not found"}}"#;
         told(&repair, event(error), Some(&lost)).await;
         assert!(lost.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn events_of_the_open_stream_are_weighed_and_repaired() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let heavy = format!("[{}]", vec!["[]"; MAX_WEIGHT_CONFIGURED / 64].join(","));
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close";
+        let light = r#"{"method":"notifications/tools/list_changed"}"#;
+        let answer = format!("{head}\r\n\r\ndata: {heavy}\n\ndata: {light}\n\n");
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read(&mut [0; 4_096]).await.unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let url = uri.parse().unwrap();
+        let client = hearken_outbound::http::client(&url, Duration::from_secs(9)).unwrap();
+        let client = RepairingClient::new(client);
+        let events = client.get_stream(uri.into(), None, None, None, HashMap::new()).await;
+        let events: Vec<_> = events.unwrap().filter_map(async |e| e.ok()?.data).collect().await;
+        serving.await.unwrap();
+        let [event] = &events[..] else { panic!("{} events have a message", events.len()) };
+        assert!(event.contains("list_changed") && event.contains("jsonrpc"), "{event}");
     }
 }

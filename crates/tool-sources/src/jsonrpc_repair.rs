@@ -26,7 +26,7 @@ const INTERNAL: i64 = -32_603;
 pub(super) const MAX_BATCH: usize = 100;
 /// Maximum weight of a message of a server that the operator has configured, in bytes of memory
 /// when parsed: a list of a hundred tools weighs some 4 MiB.
-const MAX_WEIGHT_CONFIGURED: usize = 32 << 20;
+pub(super) const MAX_WEIGHT_CONFIGURED: usize = 32 << 20;
 /// Maximum number of requests whose method is remembered.
 const MAX_WAITING: usize = 256;
 /// Reason that a message cannot be used.
@@ -183,14 +183,11 @@ impl Repair {
 
 /// Returns the index of the request with this id among the pending ones.
 fn place(waiting: &[(RequestId, String)], id: &Value) -> Option<usize> {
-    waiting.iter().position(|(waiting, _)| is_same(waiting, id))
+    let id = written(id);
+    waiting.iter().position(|(waiting, _)| waiting.to_string() == id)
 }
 
-/// Some servers answer request 3 as "3" or 3.0.
-fn is_same(waiting: &RequestId, id: &Value) -> bool {
-    serde_json::to_value(waiting).is_ok_and(|waiting| written(&waiting) == written(id))
-}
-
+/// Returns an id as text: some servers answer request 3 as "3" or 3.0.
 fn written(id: &Value) -> String {
     let whole = |id: &Value| id.as_f64().filter(|id| id.fract() == 0.0);
     match id {

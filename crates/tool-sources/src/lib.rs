@@ -24,6 +24,7 @@ mod link;
 mod listing;
 pub mod litemcp;
 mod mapping;
+mod peer_transport;
 mod pins;
 mod refresh_loop;
 mod registry;

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use hearken_ports::{ToolContent, ToolError, ToolOutput};
+use hearken_proto::json::weighed;
 use rmcp::ServiceError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ResourceContents};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -82,10 +83,10 @@ impl OutputBuilder {
     }
 }
 
-/// Parses a text that is not longer than the limit: a longer one is truncated, and is not a
-/// repetition.
+/// Parses a text that is not longer or heavier than the limits: a longer one is truncated, and is
+/// not a repetition.
 fn value_of(text: &str) -> Option<Value> {
-    (text.len() <= MAX_TEXT_BYTES).then(|| serde_json::from_str(text).ok()).flatten()
+    (text.len() <= MAX_TEXT_BYTES).then(|| weighed(text).ok()).flatten()
 }
 
 /// Returns true if `structure` is `{"result": x}`, in which Python servers wrap a bare value, and

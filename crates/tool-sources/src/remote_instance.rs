@@ -11,6 +11,7 @@ use hearken_ports::{
 
 use super::pins::SourcePins;
 use super::report::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+use super::settings::ENDPOINT;
 
 /// Tool client of another instance; clones share it.
 #[derive(Clone)]
@@ -82,7 +83,8 @@ impl ToolSource for RemoteInstanceSource {
     fn provenance(&self, tool: &str) -> Provenance {
         let found = self.client.tools.iter().find(|known| known.name == tool);
         let changed = found.is_some_and(|found| self.is_changed(found));
-        Provenance { changed, ..Provenance::untrusted(&self.client.name, tool) }
+        let group = Some(ENDPOINT.to_owned());
+        Provenance { changed, group, ..Provenance::untrusted(&self.client.name, tool) }
     }
 
     fn tools(&self) -> Arc<[Tool]> {

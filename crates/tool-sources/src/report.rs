@@ -3,6 +3,8 @@
 use hearken_ports::Tool;
 use serde::Serialize;
 
+use super::settings::ENDPOINT;
+
 /// State of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "lowercase")]
@@ -57,6 +59,13 @@ impl SourceKind {
             Self::Endpoint => "endpoint",
             Self::Builtin => "builtin",
         }
+    }
+}
+
+impl SourceReport {
+    /// Returns the group of the source, if it gives itself its name.
+    pub fn group(&self) -> Option<&'static str> {
+        (self.kind == SourceKind::Endpoint).then_some(ENDPOINT)
     }
 }
 

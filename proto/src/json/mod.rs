@@ -1,6 +1,6 @@
 //! Parses JSON from outside: bytes to an object, then to a type. Errors name the wrong field and
-//! the expected value. Not for checks beyond a field's type. Not for responses of external
-//! services, which `serde_json` parses directly.
+//! the expected value. JSON of external services is parsed with [`weighed()`]. Not for checks beyond
+//! a field's type.
 //!
 //! - A body or message is one object in UTF-8. One leading byte order mark is skipped.
 //! - A struct, also a nested one, is read from an object only.
@@ -14,6 +14,7 @@
 mod mended;
 mod text;
 mod typed;
+mod weighed;
 mod weight;
 
 use std::fmt::{self, Write as _};
@@ -23,6 +24,7 @@ use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Number, Value};
 
 pub use self::mended::{escaped_code, mended};
+pub use self::weighed::{NotParsed, weighed, weighed_first, weighed_within};
 pub use self::weight::{LONG_TEXT, MAX_WEIGHT, TooHeavy, weight, weight_of_text};
 
 /// Maximum number of characters of a peer's name or number in an error message.

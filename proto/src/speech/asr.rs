@@ -186,7 +186,7 @@ impl AsrEvent {
     /// # Errors
     /// Returns an error for text that is not JSON, an unknown `type`, or a field of the wrong type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        Ok(serde_json::from_str(text)?)
+        Ok(json::weighed(text)?)
     }
 
     /// Returns the event as JSON text.

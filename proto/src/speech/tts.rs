@@ -209,7 +209,7 @@ impl AudioFrame {
             return Err(DecodeError::Header { what: "reserved byte", value: frame[3].into() });
         }
         let (meta, rest) = sized(frame, 4, "meta data")?;
-        let meta = serde_json::from_slice(&meta)?;
+        let meta = json::weighed(&meta)?;
         let (pcm, _) = sized(frame, rest, "payload")?;
         if pcm.len() % 2 != 0 {
             return Err(DecodeError::field("payload", "s16 audio has an even number of bytes"));
@@ -256,7 +256,7 @@ impl TtsEvent {
     /// # Errors
     /// Returns an error for text that is not JSON, an unknown `type`, or a field of the wrong type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        Ok(serde_json::from_str(text)?)
+        Ok(json::weighed(text)?)
     }
 
     /// Returns the event as JSON text.

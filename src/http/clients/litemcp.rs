@@ -24,7 +24,7 @@ use crate::http::AccessControl;
 use crate::http::extract::state;
 use crate::http::fault::{Refusal, RouteResult, refusal};
 use crate::http::lasting_access::refused;
-use crate::http::middleware::{address_of, slot_of};
+use crate::http::middleware::{address_of, slot_of, too_often};
 use crate::http::paths::LITEMCP;
 use crate::http::request_identity::body;
 use crate::http::route_table::RouteTable;
@@ -40,6 +40,8 @@ const ALL_BYTES: usize = 32 << 20;
 const SOCKETS: usize = 64;
 /// Maximum number of concurrent calls over HTTP.
 const CALLS: usize = 64;
+/// Maximum number of calls over HTTP that are in progress or wait.
+const MAX_CALLS_BEGUN: usize = 2 * CALLS;
 /// Maximum wait of an HTTP call for a free slot.
 const PLACE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -49,6 +51,8 @@ pub struct LiteMcp {
     sockets: Slots,
     budget: Arc<SharedBudget>,
     calls: Arc<Semaphore>,
+    /// Calls over HTTP in progress or waiting; an address may have a share of them.
+    shares: Slots,
     process: CancellationToken,
 }
 
@@ -65,8 +69,17 @@ impl LiteMcp {
             sockets: Slots::with_share(SOCKETS, address_percent),
             budget: SharedBudget::new(ALL_BYTES),
             calls: Arc::new(Semaphore::new(CALLS)),
+            shares: Slots::with_share(MAX_CALLS_BEGUN, address_percent),
             process,
         }
+    }
+}
+
+impl LiteMcp {
+    /// Counts a message over HTTP, in one rate per address with those over WebSocket.
+    fn counted(&self, request: &HttpRequest) -> Result<(), Refusal> {
+        let counted = self.budget.admit(&address_of(request), 0);
+        counted.map_err(|wait| too_often(wait).into())
     }
 }
 
@@ -105,6 +118,7 @@ async fn get(
     if request.headers().contains_key(UPGRADE) {
         return connected(tool.0, &request, payload, &tools);
     }
+    tools.counted(&request)?;
     let gone = || refusal(Fault::NotFound, "the tool is no longer there");
     Ok(HttpResponse::Ok().json(tool.0.to_wire().ok_or_else(gone)?))
 }
@@ -138,7 +152,15 @@ fn connected(
 }
 
 /// Calls the tool (`POST /litemcp/{tool}`).
-async fn call(tool: OfferedTool, payload: web::Payload, tools: web::Data<LiteMcp>) -> RouteResult {
+async fn call(
+    tool: OfferedTool,
+    request: HttpRequest,
+    payload: web::Payload,
+    tools: web::Data<LiteMcp>,
+) -> RouteResult {
+    tools.counted(&request)?;
+    let full = |full| refusal(Fault::Busy, &format!("calls of LiteMCP: {full}"));
+    let _share = slot_of(&request, &tools.shares).map_err(full)?;
     let body = body(payload, MAX_MESSAGE_BYTES).await?;
     let call: ToolCall =
         json::read(&body).map_err(|error| refusal(Fault::BadRequest, &error.about("the body")))?;

@@ -14,6 +14,7 @@ use actix_web::http::header::ContentType;
 use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_ports::store::{Activation, ClientRule, Device, DeviceReport};
 use hearken_proto::fault::Fault;
+use hearken_proto::json::weighed;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -121,7 +122,7 @@ impl OtaRules {
 /// Reads a device's report from its body, else from its headers.
 pub(crate) fn report(request: &HttpRequest, caller: &Caller, body: &[u8]) -> DeviceReport {
     // A body that is not JSON is ignored; the headers are enough.
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let body: Value = weighed(body).unwrap_or_default();
     let text = |path| {
         let text = body.pointer(path).and_then(Value::as_str);
         text.and_then(|t| tidy(t, MAX_REPORT_CHARS))

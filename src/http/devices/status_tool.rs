@@ -7,6 +7,7 @@ use std::time::Duration;
 use hearken_actors::device_registry::DeviceRegistry;
 use hearken_ports::{ToolCall, ToolContent, ToolSource, Unreachable};
 use hearken_proto::ids::DeviceId;
+use hearken_proto::json::weighed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -55,7 +56,7 @@ async fn call(tools: Arc<dyn ToolSource>) -> StatusReply {
         _ => None,
     });
     let text: String = texts.collect();
-    match serde_json::from_str(&text) {
+    match weighed(&text) {
         Ok(Value::Object(status)) if !output.failed => StatusReply::Status(status),
         _ => StatusReply::Failed("the device returned something other than its status".into()),
     }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::http::AccessControl;
 use crate::http::fault::{Refusal, RouteResult, refusal};
-use crate::http::middleware::slot_of;
+use crate::http::middleware::{address_of, slot_of, too_often};
 use crate::http::request_identity::{Caller, bearer};
 use crate::http::tools::tools_api::ToolsApi;
 
@@ -44,6 +44,9 @@ pub(crate) async fn explain(
     if access.has_revoked(&caller.device_id, made).await {
         return Err(refused(TokenReadError::Revoked));
     }
+    let address = address_of(&request);
+    let counted = api.picture_rates.admit(caller.device_id.as_str(), &address);
+    counted.map_err(too_often)?;
     let full = |full| refusal(Fault::Busy, &format!("pictures at once: {full}"));
     let _slot = slot_of(&request, &api.pictures).map_err(full)?;
     let body = read(payload).await?;

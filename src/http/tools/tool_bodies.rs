@@ -73,7 +73,8 @@ struct SourceShown {
 
 impl SourceShown {
     fn new(report: SourceReport, policies: &ToolPolicies) -> Self {
-        let tool = |tool| ToolShown::new(&report.name, tool, policies);
+        let group = report.group();
+        let tool = |tool| ToolShown::new(group, &report.name, tool, policies);
         let tools = report.tools.into_iter().map(tool).collect();
         let (state, reason) = match report.state {
             SourceState::Connecting => (SourceStateShown::Connecting, None),
@@ -136,9 +137,9 @@ struct ToolShown {
 }
 
 impl ToolShown {
-    fn new(source: &str, report: ToolReport, policies: &ToolPolicies) -> Self {
+    fn new(group: Option<&str>, source: &str, report: ToolReport, policies: &ToolPolicies) -> Self {
         let ToolReport { name, description, parameters, destructive, changed } = report;
-        let policy = policies.configured(source, &name);
+        let policy = policies.shown(group, source, &name);
         Self { name, description, parameters, destructive, changed, policy }
     }
 }

@@ -2,8 +2,10 @@
 //! Not for tools in a conversation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use hearken_base::pace::Pace;
 use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slots;
 use hearken_dialogue::tools::ToolPolicies;
@@ -26,6 +28,9 @@ use crate::http::tools::tool_bodies::{SourcesShown, ToolAnswer};
 
 /// Maximum number of pictures described concurrently, each of at most 10 MiB.
 const PICTURES_AT_ONCE: usize = 8;
+/// Pictures that one device may upload per minute, and all devices of one address.
+const PICTURES_OF_DEVICE: u32 = 20;
+const PICTURES_OF_ADDRESS: u32 = 60;
 /// Maximum size of the queued messages of all tool clients together, in bytes.
 pub(crate) const ENDPOINT_BYTES: usize = 64 << 20;
 
@@ -45,10 +50,42 @@ pub struct ToolsApi {
     pub(crate) policies: Reloadable<ToolPolicies>,
     /// Slots for pictures.
     pub(crate) pictures: Slots,
+    /// Rate limits of pictures.
+    pub(crate) picture_rates: PictureRates,
     /// Message budget of connected tool clients.
     pub(crate) endpoint_budget: Arc<SharedBudget>,
     /// Token of the process, cancelled at shutdown.
     pub(crate) process: CancellationToken,
+}
+
+/// Rate limits of uploaded pictures.
+pub(crate) struct PictureRates {
+    devices: Pace,
+    addresses: Pace,
+}
+
+impl Default for PictureRates {
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        let devices = Pace::new(PICTURES_OF_DEVICE, minute);
+        Self { devices, addresses: Pace::new(PICTURES_OF_ADDRESS, minute) }
+    }
+}
+
+impl PictureRates {
+    /// Counts a picture.
+    ///
+    /// # Errors
+    /// The time to wait, if the device or the address has sent too many; this one is not counted.
+    pub(crate) fn admit(&self, device: &str, address: &str) -> Result<(), Duration> {
+        let wait = self.devices.wait(device).max(self.addresses.wait(address));
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        self.devices.take(device, 1);
+        self.addresses.take(address, 1);
+        Ok(())
+    }
 }
 
 /// Signers and verifiers of tokens.
@@ -81,6 +118,7 @@ impl ToolsApi {
             vision,
             policies,
             pictures,
+            picture_rates: PictureRates::default(),
             endpoint_budget,
             process,
         }
@@ -202,5 +240,27 @@ fn fault_of(error: &ToolError) -> Fault {
         ToolError::Timeout(_) | ToolError::Unavailable(_) | ToolError::Failed(_) => {
             Fault::Unavailable
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn pictures_have_a_rate_per_device_and_address() {
+        let rates = PictureRates::default();
+        let admitted = |device: &str, address: &str| {
+            (0..100).filter(|_| rates.admit(device, address).is_ok()).count()
+        };
+        assert_eq!(admitted("a", "192.0.2.1"), 20);
+        assert_eq!(admitted("a", "192.0.2.2"), 0, "another address does not help");
+        let others: usize =
+            ["b", "c", "d"].map(|device| admitted(device, "192.0.2.1")).iter().sum();
+        assert_eq!(others, 40, "an address has a rate for all of its devices");
+        assert_eq!(admitted("e", "192.0.2.3"), 20);
+        let wait = rates.admit("a", "192.0.2.3").unwrap_err();
+        tokio::time::advance(wait).await;
+        assert_eq!(admitted("a", "192.0.2.3"), 1);
     }
 }

@@ -21,6 +21,10 @@ mod tests;
 
 use inline::{Step, Writer};
 
+/// Length of the parts in which a chunk is read, in bytes: the end of a link is removed from the
+/// text that is held, which must be short.
+const PART_BYTES: usize = 1 << 10;
+
 pub(super) use spacing::TextSink;
 pub(super) use symbols::is_emoji;
 
@@ -38,6 +42,9 @@ pub struct Cleaner {
     writer: Writer,
     /// Set if a finished text had a part that is not spoken.
     left_out: bool,
+    /// Bytes that were moved.
+    #[cfg(test)]
+    moved: usize,
 }
 
 impl Cleaner {
@@ -65,8 +72,13 @@ impl Cleaner {
 
     /// Writes a chunk's plain text to `out`, like [`Self::push`], and reports gaps.
     pub(super) fn feed(&mut self, chunk: &str, out: &mut impl TextSink) {
-        self.held.push_str(chunk);
-        self.read(false, out);
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+            self.held.push_str(part);
+            self.read(false, out);
+            rest = behind;
+        }
     }
 
     /// Writes the rest of the text to `out`, like [`Self::finish`], and reports gaps.
@@ -90,11 +102,19 @@ impl Cleaner {
                 Step::Take(len) => at += len,
                 Step::Unwrap { whole, inner } => {
                     self.held.replace_range(at + inner.end..at + whole, "");
+                    #[cfg(test)]
+                    {
+                        self.moved += self.held.len() - at;
+                    }
                     at += inner.start;
                 }
             }
         }
         self.held.drain(..at);
+        #[cfg(test)]
+        {
+            self.moved += self.held.len();
+        }
     }
 }
 

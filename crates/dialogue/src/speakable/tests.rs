@@ -342,3 +342,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn work_grows_with_the_length_of_a_chunk() {
+    for piece in ["[a](b)", "<http://a>", "**a** ", "[", "`a", "![a](b)", "a\n", "[[a](b)](c)"] {
+        let moved = |times: usize| {
+            let mut cleaner = Cleaner::default();
+            cleaner.push(&piece.repeat(times));
+            cleaner.moved
+        };
+        let (short, long) = (moved(2_000).max(4_096), moved(20_000));
+        assert!(long <= 12 * short, "{piece}: {short} bytes for a text, {long} for ten times it");
+    }
+}

@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest, ToolSource};
+use hearken_proto::json::{NotParsed, weighed};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -147,12 +148,12 @@ impl Toolbox {
                     begun.note(number, Err(why));
                 }
                 Ok((slot, tool, call)) => {
+                    let describer = self.describer_of(slot.source.name());
                     let work = execute(slot, call, until);
                     let (work, apart) = match self.finishing.keep(work) {
                         Ok((work, guard)) => (work, Some(guard)),
                         Err(cancelled_with_its_turn) => (cancelled_with_its_turn, None),
                     };
-                    let describer = self.describer.clone();
                     let asked = asked.to_owned();
                     let work = async move {
                         match (work.await, describer) {
@@ -265,12 +266,33 @@ pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
-    match serde_json::from_str(text) {
+    match weighed(text) {
         Ok(Value::Object(arguments)) => Ok(arguments),
         // Some models encode the object a second time, as a JSON string.
         Ok(Value::String(inner)) if !inner.trim_start().starts_with('"') => arguments(&inner),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),
-        Err(error) => Err(ToolError::Arguments(format!("they are not JSON: {error}"))),
+        Err(NotParsed::TooHeavy(heavy)) => {
+            Err(ToolError::Arguments(heavy.to_string().replacen("takes", "they take", 1)))
+        }
+        Err(NotParsed::NotJson(error)) => {
+            Err(ToolError::Arguments(format!("they are not JSON: {error}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heavy_arguments_are_refused_with_the_reason() {
+        let list = format!("[{}]", vec!["[]"; hearken_proto::json::MAX_WEIGHT / 64].join(","));
+        let object = format!(r#"{{"a":{list}}}"#);
+        let encoded = Value::String(object.clone()).to_string();
+        for text in [list, object, encoded] {
+            let Err(ToolError::Arguments(why)) = arguments(&text) else { panic!("accepted") };
+            assert!(why.starts_with("they take more than 4096 KiB"), "{why}");
+        }
     }
 }

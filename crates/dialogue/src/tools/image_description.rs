@@ -2,8 +2,10 @@
 //! no pictures. Not for choosing the vision model.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use hearken_base::pace::Pace;
 use hearken_ports::{ImageDescriber, Picture, ToolContent, ToolOutput};
 use tokio::time::{Instant, timeout_at};
 
@@ -15,11 +17,26 @@ const MAX_PICTURES: usize = 4;
 /// Maximum size of a described picture, in base64 bytes (6 MB of image data).
 const MAX_BASE64_BYTES: usize = 8 << 20;
 
+/// Maximum number of described pictures of one source in one conversation, per minute.
+const PICTURES_PER_MINUTE: u32 = 20;
+
+/// Returns the rate limit of the described pictures of one conversation, by their source.
+pub(super) fn pace() -> Pace {
+    Pace::new(PICTURES_PER_MINUTE, Duration::from_secs(60))
+}
+
+/// Describer of the pictures of one source.
+pub(super) struct SourceDescriber {
+    pub(super) describer: Arc<dyn ImageDescriber>,
+    pub(super) pace: Pace,
+    pub(super) source: String,
+}
+
 /// Replaces the pictures of a tool result by descriptions, by the deadline `until`. A picture
 /// without a description becomes a note with the reason.
 pub(super) async fn describe_pictures(
     output: ToolOutput,
-    describer: &Arc<dyn ImageDescriber>,
+    describer: &SourceDescriber,
     asked: &str,
     until: Instant,
 ) -> ToolOutput {
@@ -52,7 +69,7 @@ pub(super) async fn describe_pictures(
 }
 
 async fn describe_picture(
-    describer: &Arc<dyn ImageDescriber>,
+    describer: &SourceDescriber,
     question: &str,
     picture: Picture,
     until: Instant,
@@ -62,6 +79,12 @@ async fn describe_picture(
     if bytes > MAX_BASE64_BYTES {
         return not_described(&mime_type, bytes, "it is too large");
     }
+    let SourceDescriber { describer, pace, source } = describer;
+    if !pace.wait(source).is_zero() {
+        let why = format!("at most {PICTURES_PER_MINUTE} of a source are described per minute");
+        return not_described(&mime_type, bytes, &why);
+    }
+    pace.take(source, 1);
     match timeout_at(until, describer.describe(question, picture)).await {
         Ok(Ok(words)) => described(&mime_type, bytes, &words),
         Ok(Err(error)) => {
@@ -74,8 +97,6 @@ async fn describe_picture(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use futures_util::future::BoxFuture;
     use hearken_ports::{ProviderError, ProviderErrorKind};
 
@@ -107,9 +128,38 @@ mod tests {
     }
 
     async fn with_descriptions(asked: &str, content: Vec<ToolContent>) -> Vec<ToolContent> {
-        let eye: Arc<dyn ImageDescriber> = Arc::new(Eye);
+        describe(&eye_of("s", &pace()), asked, content).await
+    }
+
+    fn eye_of(source: &str, pace: &Pace) -> SourceDescriber {
+        SourceDescriber { describer: Arc::new(Eye), pace: pace.clone(), source: source.into() }
+    }
+
+    async fn describe(
+        eye: &SourceDescriber,
+        asked: &str,
+        content: Vec<ToolContent>,
+    ) -> Vec<ToolContent> {
         let until = Instant::now() + Duration::from_secs(30);
-        describe_pictures(ToolOutput { content, failed: true }, &eye, asked, until).await.content
+        describe_pictures(ToolOutput { content, failed: true }, eye, asked, until).await.content
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pictures_of_a_source_are_described_at_a_rate() {
+        let shared = pace();
+        let described = async |source: &str, count: usize| {
+            let mut described = 0;
+            for _ in 0..count {
+                let told = describe(&eye_of(source, &shared), "", vec![image("a")]).await;
+                let ToolContent::Text(text) = &told[0] else { panic!("{told:?}") };
+                described += usize::from(text.contains("described by"));
+            }
+            described
+        };
+        assert_eq!(described("a", 50).await, 20);
+        assert_eq!(described("b", 5).await, 5, "another source has its own rate");
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(described("a", 5).await, 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -217,17 +217,46 @@ impl ToolPolicies {
     }
 
     /// Returns the configured policy of a tool of a source. The exact name takes precedence, then
-    /// the longest pattern.
+    /// the longest pattern, then `*`.
     pub fn configured(&self, source: &str, tool: &str) -> Option<ToolPolicy> {
-        let name = format!("{source}/{tool}");
-        if let Some(exact) = self.patterns.get(&name) {
-            return Some(*exact);
-        }
+        self.of_source(source, tool).or_else(|| self.patterns.get("*").copied())
+    }
+
+    /// Returns the policy that names this source. Its name is compared as a whole: the rules of
+    /// `home` are not those of a source `home/a`.
+    fn of_source(&self, source: &str, tool: &str) -> Option<ToolPolicy> {
         let matching = self.patterns.iter().filter_map(|(pattern, policy)| {
-            let stem = pattern.strip_suffix('*').filter(|stem| name.starts_with(stem))?;
+            let of_tool = pattern.strip_prefix(source)?.strip_prefix('/')?;
+            if of_tool == tool {
+                return Some((usize::MAX, *policy));
+            }
+            let stem = of_tool.strip_suffix('*').filter(|stem| tool.starts_with(stem))?;
             Some((stem.len(), *policy))
         });
         matching.max_by_key(|(length, _)| *length).map(|(_, policy)| policy)
+    }
+
+    /// Returns the configured policy of a tool; `usual` is the one without any. A source that
+    /// gives itself its name has the policies of its group, and those of its name only if they are
+    /// stricter: otherwise it could choose the name for its policies.
+    fn of_tool(&self, of: &Provenance, usual: impl FnOnce() -> ToolPolicy) -> ToolPolicy {
+        let Some(group) = &of.group else {
+            return self.configured(&of.source, &of.tool).unwrap_or_else(usual);
+        };
+        let of_group = self.configured(group, &of.tool).unwrap_or_else(usual);
+        self.of_source(&of.source, &of.tool).map_or(of_group, |own| own.max(of_group))
+    }
+
+    /// Returns the configured policy of a tool, as lists of tools show it. `group` is that of a
+    /// source that gives itself its name.
+    pub fn shown(&self, group: Option<&str>, source: &str, tool: &str) -> Option<ToolPolicy> {
+        match group {
+            Some(group) => {
+                let own = self.of_source(source, tool).filter(|own| *own != ToolPolicy::Allow);
+                self.configured(group, tool).max(own)
+            }
+            None => self.configured(source, tool),
+        }
     }
 
     /// Returns the policy of a call. `follows_untrusted` returns whether the model has read an
@@ -250,10 +279,11 @@ impl ToolPolicies {
         let risky = tool.destructive
             || is_camera(&of.tool)
             || !of.simulated && (is_risky_tool(&of.tool) || of.own_trust && !forgives);
-        let configured = self.configured(&of.source, &of.tool).unwrap_or_else(|| {
+        let configured = self.of_tool(of, || {
             // A household's own server marks each lamp as destructive: if it is trusted, its
             // results do not count as untrusted for its own tools. Decision 0085.
-            let counts = |read: &Provenance| !(forgives && read.source == of.source);
+            let is_own = |read: &Provenance| read.own_trust && read.source == of.source;
+            let counts = |read: &Provenance| !(forgives && is_own(read));
             if risky && follows_untrusted(&counts) { ToolPolicy::Ask } else { ToolPolicy::Allow }
         });
         if of.changed { configured.max(self.changed) } else { configured }
@@ -261,7 +291,7 @@ impl ToolPolicies {
 
     /// Reports whether the tool is never offered.
     pub(super) fn forbids(&self, of: &Provenance) -> bool {
-        let configured = self.configured(&of.source, &of.tool).unwrap_or(ToolPolicy::Allow);
+        let configured = self.of_tool(of, || ToolPolicy::Allow);
         configured == ToolPolicy::Never || (of.changed && self.changed == ToolPolicy::Never)
     }
 
@@ -515,6 +545,50 @@ mod tests {
         assert_eq!(of("home", "light.on"), ToolPolicy::Allow);
         assert_eq!(of("home", "door"), ToolPolicy::Ask);
         assert_eq!(of("homes", "door"), ToolPolicy::Never);
+    }
+
+    #[test]
+    fn a_name_that_a_source_gives_itself_makes_policies_only_stricter() {
+        let all = policies(&[
+            ("home/*", ToolPolicy::Allow),
+            ("calc/*", ToolPolicy::Never),
+            ("endpoint/add", ToolPolicy::Allow),
+            ("endpoint/open_door", ToolPolicy::Ask),
+        ]);
+        let asks = ToolPolicies { patterns: [("*".into(), ToolPolicy::Ask)].into(), ..all.clone() };
+        let mixed = policies(&[("*", ToolPolicy::Ask), ("home/*", ToolPolicy::Allow)]);
+        let of = |all: &ToolPolicies, source: &str, name: &str, follows: bool| {
+            let group = Some("endpoint".to_owned());
+            let of = Provenance { group, ..Provenance::untrusted(source, name) };
+            let policy = all.of_call(&of, &tool(name, false), |_| follows, |_| false);
+            assert_eq!(all.forbids(&of), policy == ToolPolicy::Never);
+            policy
+        };
+        for (policies, source, name, follows, policy) in [
+            (&all, "home", "take_photo", true, ToolPolicy::Ask),
+            (&all, "home", "take_photo", false, ToolPolicy::Allow),
+            (&all, "home", "open_door", false, ToolPolicy::Ask),
+            (&all, "home/a", "take_photo", true, ToolPolicy::Ask),
+            (&all, "calc", "add", false, ToolPolicy::Never),
+            (&all, "other", "add", true, ToolPolicy::Allow),
+            (&asks, "home", "add", false, ToolPolicy::Ask),
+            (&mixed, "home", "add", false, ToolPolicy::Ask),
+            (&policies(&[]), "home", "add", false, ToolPolicy::Allow),
+        ] {
+            assert_eq!(of(policies, source, name, follows), policy, "{source}/{name}");
+        }
+        assert_eq!(mixed.shown(Some("endpoint"), "home", "add"), Some(ToolPolicy::Ask));
+        assert_eq!(mixed.shown(None, "home", "add"), Some(ToolPolicy::Allow));
+    }
+
+    #[test]
+    fn rules_of_a_source_are_not_those_of_a_longer_name() {
+        let all = policies(&[("home/*", ToolPolicy::Allow), ("home/a/b", ToolPolicy::Never)]);
+        assert_eq!(all.configured("home/a", "c"), None);
+        assert_eq!(all.configured("homes", "a"), None);
+        assert_eq!(all.configured("home", "a/c"), Some(ToolPolicy::Allow));
+        assert_eq!(all.configured("home", "a/b"), Some(ToolPolicy::Never));
+        assert_eq!(all.configured("home", ""), Some(ToolPolicy::Allow));
     }
 
     #[test]

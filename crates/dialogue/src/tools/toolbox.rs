@@ -3,12 +3,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use hearken_base::pace::Pace;
 use hearken_ports::{ImageDescriber, OfferedTool, Tool, ToolRequest, ToolSource};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
 use super::finishing::{FinishingCalls, LateResults};
 use super::held_call::HeldCall;
+use super::image_description::{self, SourceDescriber};
 use super::names::{Names, rename};
 use super::offer::{BuiltOffer, Offer, Offered, SourceSlot};
 use super::toolset_interner::{OfferKey, ToolsetInterner};
@@ -22,7 +24,9 @@ pub struct Toolbox {
     own: Vec<Arc<dyn ToolSource>>,
     others: SourceProvider,
     /// Describes pictures in tool results.
-    pub(super) describer: Option<Arc<dyn ImageDescriber>>,
+    describer: Option<Arc<dyn ImageDescriber>>,
+    /// Rate limit of described pictures.
+    pictures: Pace,
     interner: ToolsetInterner,
     known: Mutex<KnownSources>,
     /// Calls that continue even if their turn is cut.
@@ -54,6 +58,7 @@ impl Toolbox {
             own,
             others,
             describer: None,
+            pictures: image_description::pace(),
             interner: ToolsetInterner::default(),
             known,
             finishing,
@@ -95,6 +100,12 @@ impl Toolbox {
     /// Records that the person agreed to these calls with these words.
     pub(crate) fn agreed_with(&self, calls: &[ToolRequest], said: &str) {
         self.late.note_agreed(calls, said);
+    }
+
+    /// Returns the describer of the pictures of a source, if pictures are described.
+    pub(super) fn describer_of(&self, source: &str) -> Option<SourceDescriber> {
+        let describer = self.describer.clone()?;
+        Some(SourceDescriber { describer, pace: self.pictures.clone(), source: source.into() })
     }
 
     /// Returns the settings.

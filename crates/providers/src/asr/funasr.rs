@@ -25,7 +25,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use hearken_audio::pcm;
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
-use hearken_proto::json::mended;
+use hearken_proto::json::{mended, weighed};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -398,9 +398,8 @@ impl Segments {
         if message.is_empty() {
             return Some(ResultKind::Nothing);
         }
-        let answer: FunAsrMessage = serde_json::from_str(message)
-            .or_else(|e| mended(message).map_or(Err(e), |mended| serde_json::from_str(&mended)))
-            .ok()?;
+        let answer: FunAsrMessage =
+            weighed(message).or_else(|e| mended(message).map_or(Err(e), weighed)).ok()?;
         let is_result = answer.text.is_string() && !answer.is_final.is_null();
         self.was_final = is_result.then(|| answer.is_final());
         let heard = meaning(&answer);

@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 use hearken_audio::opus::Encoder;
 use hearken_audio::pcm;
 use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
+use hearken_proto::json::weighed;
 use hearken_proto::speech::asr::{AsrCommand, AsrEvent, AudioFormat, SAMPLE_RATE_HZ, code};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
@@ -273,7 +274,7 @@ fn kind_of(error_code: u32) -> ProviderErrorKind {
 
 /// Returns true for an event of an unknown kind or state, which is ignored.
 fn is_foreign_event(text: &str) -> bool {
-    let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
+    let Ok(value) = weighed::<serde_json::Value>(text) else { return false };
     let kind = value.get("type").and_then(|kind| kind.as_str());
     kind.is_some_and(|kind| !matches!(kind, "batch_result" | "error"))
 }

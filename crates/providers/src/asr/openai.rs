@@ -11,7 +11,7 @@ use hearken_outbound::{SettingError, http};
 use hearken_ports::{
     Asr, AsrStream, BoxError, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec,
 };
-use hearken_proto::json::mended;
+use hearken_proto::json::{mended, weighed_first};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::multipart::{Form, Part};
 use serde_json::Value;
@@ -198,7 +198,7 @@ fn words(body: &str, kind: &str) -> Option<String> {
 
 /// Parses the JSON at the beginning. Text after it, such as an extra brace, is ignored.
 fn first_value(text: &str) -> Option<Value> {
-    serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
+    weighed_first(text).ok().flatten()
 }
 
 /// Returns the words of a parsed answer: a string, an object with a `text`, or a list with one of

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt as _, try_unfold};
 use hearken_ports::{LlmDelta, Prompt, ProviderError, ToolRequest, Usage};
+use hearken_proto::json::weighed;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -115,7 +116,7 @@ where
 
 /// Reports whether the arguments of a call are a JSON object, and therefore not truncated.
 pub(super) fn is_whole(call: &ToolRequest) -> bool {
-    serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok()
+    weighed::<Map<String, Value>>(&call.arguments).is_ok()
 }
 
 enum Stage<C, R> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hearken_ports::vendor_fields::{ReturnedFields, VendorFields};
 use hearken_ports::{OfferedTool, ToolRequest};
+use hearken_proto::json::weighed;
 use serde_json::{Map, Value};
 
 use super::message_fields::{MAX_RETURNED_BYTES, size};
@@ -253,7 +254,7 @@ pub(super) fn arguments_of(fragments: &[String]) -> String {
 }
 
 fn is_object(text: &str) -> bool {
-    text.trim_start().starts_with('{') && serde_json::from_str::<Map<String, Value>>(text).is_ok()
+    text.trim_start().starts_with('{') && weighed::<Map<String, Value>>(text).is_ok()
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
-use hearken_proto::json::is_nothing;
+use hearken_proto::json::{is_nothing, weighed};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -154,7 +154,7 @@ pub(super) fn with_usage(mut order: Value) -> Value {
 /// Converts an earlier call of the model. Some servers refuse arguments that are not a JSON object,
 /// even if the model itself wrote them.
 fn past_call(id: String, call: &ToolRequest) -> ChatCompletionMessageToolCalls {
-    let well_written = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
+    let well_written = weighed::<Map<String, Value>>(&call.arguments).is_ok();
     let arguments = if well_written { call.arguments.clone() } else { "{}".to_owned() };
     let function = FunctionCall { name: call.name.clone(), arguments };
     ChatCompletionMessageToolCall { id, function }.into()

@@ -7,7 +7,7 @@
 //!   one line must not lose the answer.
 
 use hearken_ports::ProviderError;
-use hearken_proto::json::{escaped_code, mended};
+use hearken_proto::json::{NotParsed, escaped_code, mended, weighed};
 use serde_json::Value;
 
 use super::base::violated;
@@ -35,7 +35,14 @@ impl EventJson {
     /// Returns the next event; none if it is not JSON.
     pub(super) fn read(&mut self, event: &str) -> Option<Value> {
         let half = self.half.take();
-        let value = serde_json::from_str(event).ok().or_else(|| self.mend(event, half));
+        let value = match weighed(event) {
+            Ok(value) => Some(value),
+            Err(NotParsed::TooHeavy(error)) => {
+                tracing::warn!(%error, bytes = event.len(), "skipped an event of a model");
+                None
+            }
+            Err(NotParsed::NotJson(_)) => self.mend(event, half),
+        };
         match &value {
             Some(value) => self.has_read |= value.is_object() || value.is_array(),
             None => {
@@ -55,8 +62,8 @@ impl EventJson {
 
     fn mend(&mut self, event: &str, half: Option<String>) -> Option<Value> {
         let joined = self.joined(event, half);
-        let read = serde_json::from_str(&joined).ok();
-        read.or_else(|| serde_json::from_str(&mended(&joined)?).ok())
+        let read = weighed(&joined).ok();
+        read.or_else(|| weighed(mended(&joined)?).ok())
     }
 
     /// Returns an event without halves of characters. `half` is the one at the end of the last
@@ -171,6 +178,14 @@ mod tests {
             reader.read(&odd);
             let value = json!({ "t": text });
             prop_assert_eq!(reader.read(&value.to_string()), Some(value));
+        }
+    }
+
+    #[test]
+    fn heavy_json_of_a_service_is_not_parsed() {
+        for piece in ["[]", "{}", r#"{"a":0}"#, "0", "NaN", r#""\ud83d""#] {
+            let items = vec![piece; hearken_proto::json::MAX_WEIGHT / 64].join(",");
+            assert_eq!(texts(&[&format!(r#"{{"t":[{items}]}}"#), r#"{"t":"a"}"#]), ["-", "a"]);
         }
     }
 }

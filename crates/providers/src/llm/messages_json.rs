@@ -20,6 +20,7 @@ use hearken_ports::{
     ChatMessage, LlmDelta, OfferedTool, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest, Usage,
 };
+use hearken_proto::json::weighed;
 use serde_json::{Map, Value, json};
 
 use super::answering::{AnswerParser, Progress, is_whole};
@@ -155,7 +156,7 @@ fn text(text: &str) -> Value {
 
 /// Converts an earlier call of the model. Arguments that are not a JSON object are omitted.
 fn past_call(id: String, call: &ToolRequest) -> Value {
-    let input: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let input: Map<String, Value> = weighed(&call.arguments).unwrap_or_default();
     json!({ "type": "tool_use", "id": id, "name": call.name, "input": input })
 }
 

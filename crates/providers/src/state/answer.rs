@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hearken_ports::tool_limits::within_limits;
 use hearken_ports::{StateError, StateEvent, StateOutcome, Tool};
+use hearken_proto::json::weighed;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -93,7 +94,7 @@ pub(super) fn state(body: Value) -> Result<Map<String, Value>, StateError> {
 
 /// Converts an answer to an error, by its status and body. Not for a status of success.
 pub(super) fn refusal(status: u16, body: &[u8]) -> StateError {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let body: Value = weighed(body).unwrap_or_default();
     let error = body.get("error").or_else(|| body.get("detail")).unwrap_or(&body);
     let silent = words(error).is_empty();
     let told = if silent { format!("status {status}") } else { words(error) };

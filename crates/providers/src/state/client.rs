@@ -25,6 +25,7 @@ use hearken_ports::{
     ProviderErrorKind, ProviderMetrics, ServiceState, StateError, StateOutcome, StateServer, Tool,
 };
 use hearken_proto::ids::SessionId;
+use hearken_proto::json::{NotParsed, weighed_within};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{Method, StatusCode};
 use reqwest::Response;
@@ -40,6 +41,9 @@ use crate::retry::{GRACE, RetryPolicy};
 
 /// Maximum size of a response body, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Maximum weight of an answer, in bytes of memory when parsed. The operator has configured the
+/// server, and a state has many small values.
+const MAX_ANSWER_WEIGHT: usize = 16 << 20;
 
 /// Maximum wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -322,8 +326,15 @@ impl Link {
         if !succeeded {
             return Ok(Err((status, answer::refusal(status, &body))));
         }
-        // A server without a result may send an empty body, or "OK".
-        Ok(Ok(serde_json::from_slice(&body).unwrap_or_default()))
+        match weighed_within(&body, MAX_ANSWER_WEIGHT) {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(NotParsed::TooHeavy(heavy)) => {
+                let why = StateError::Failed(format!("its answer {heavy}"));
+                Err(Missed::Unsure(why, None))
+            }
+            // A server without a result may send an empty body, or "OK".
+            Err(NotParsed::NotJson(_)) => Ok(Ok(Value::Null)),
+        }
     }
 
     /// Converts an answer whose status may be temporary.

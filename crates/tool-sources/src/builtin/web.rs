@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hearken_outbound::http as wire;
 use hearken_ports::{ProviderError, ProviderErrorKind};
+use hearken_proto::json::weighed;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
@@ -64,7 +65,7 @@ impl JsonClient {
             }
         };
         let body = self.body(query, by).await.map_err(failed)?;
-        serde_json::from_slice(&body)
+        weighed(&body)
             .map_err(|e| failed(ProviderError::because("builtin", ProviderErrorKind::Protocol, e)))
     }
 

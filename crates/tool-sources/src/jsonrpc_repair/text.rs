@@ -1,7 +1,7 @@
 //! Text of a tool server: the JSON values in it, also after log output and several per line, and
 //! the id in unreadable text. Not for the meaning of the values. Pure.
 
-use hearken_proto::json::{mended, weight_of_text};
+use hearken_proto::json::{mended, weighed_within, weight_of_text};
 use serde_json::Value;
 
 use super::MAX_BATCH;
@@ -20,7 +20,8 @@ pub(super) struct Found {
 /// Returns the values of a text; none if it has none. Values after other text are weighed
 /// separately: the weight of the whole text may have counted them as a string.
 pub(super) fn values(text: &str, max_weight: usize) -> Option<Found> {
-    let whole = |text: &str| -> Option<Value> { serde_json::from_str(text).ok() };
+    // A mended text may weigh more than the text.
+    let whole = |text: &str| -> Option<Value> { weighed_within(text, max_weight).ok() };
     let alone = |value: Value| Found { values: vec![value], is_all: true };
     if let Some(value) = whole(text) {
         return Some(alone(value));

@@ -2,11 +2,15 @@
 //! strings: schemas, arguments and results, in both directions. Pure.
 
 use hearken_ports::{Tool, ToolContent, ToolError, ToolOutput};
+use hearken_proto::json::{TooHeavy, weight_of_text};
 use hearken_proto::litemcp::{self, CallResult, Content, Parameter, Response};
 use serde_json::{Map, Value, json};
 
 use crate::mapping::OutputBuilder;
 
+/// Maximum weight of the arguments of a call that are written as JSON, in bytes of memory when
+/// parsed.
+const MAX_ARGUMENTS_WEIGHT: usize = 1 << 20;
 /// Type names of JSON Schema, with other spellings that people use.
 const TYPES: [(&str, &[&str]); 5] = [
     ("number", &["number", "float", "double", "decimal"]),
@@ -165,17 +169,26 @@ pub(super) fn by_name(tool: &Tool, texts: &[String]) -> Result<Map<String, Value
         return Err(ToolError::Arguments(format!("there are {is}, and the tool takes {may}")));
     }
     let mut arguments = Map::new();
+    let mut room = MAX_ARGUMENTS_WEIGHT;
     for ((name, schema), text) in properties.into_iter().zip(texts) {
         let kinds = kinds(schema);
         let bare = kinds.is_empty() || kinds.contains(&"string");
         if text.is_empty() && !bare {
             continue;
         }
-        let read = if bare { None } else { serde_json::from_str(text).ok() };
+        let read = if bare { None } else { parsed(text, &mut room)? };
         let fits = |value: &Value| kinds.iter().any(|kind| is(value, kind));
         arguments.insert(name, read.filter(fits).unwrap_or_else(|| Value::String(text.clone())));
     }
     Ok(arguments)
+}
+
+/// Parses an argument, and takes its weight from `room`; none if it is not JSON. Its message was
+/// weighed with the argument as text.
+fn parsed(text: &str, room: &mut usize) -> Result<Option<Value>, ToolError> {
+    let heavy = |heavy: TooHeavy| ToolError::Arguments(format!("one of them {heavy}"));
+    *room -= weight_of_text(text.as_bytes(), *room).map_err(heavy)?;
+    Ok(serde_json::from_str(text).ok())
 }
 
 /// Returns true if the value has this type, which is not string.
@@ -415,6 +428,27 @@ mod tests {
         fn no_strings_cause_a_panic(texts in prop::collection::vec(".*", 0..8)) {
             let taken = by_name(&ours(), &texts);
             prop_assert_eq!(taken.is_err(), texts.len() > 5);
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_heavy_as_json_are_refused() {
+        let kinds = json!({"type": "object", "properties": {
+            "a": {"type": "array"}, "b": {"type": "object"}, "c": {"type": "string"}}});
+        let tool = Tool {
+            name: "t".into(),
+            description: String::new(),
+            parameters: kinds,
+            finishes: false,
+            destructive: false,
+        };
+        let list = |count: usize| format!("[{}]", vec!["[]"; count].join(","));
+        let most = MAX_ARGUMENTS_WEIGHT / 64;
+        let few = |count: usize| [list(count), "{}".into(), list(most)];
+        assert!(by_name(&tool, &few(most / 2)).is_ok(), "a string is not parsed");
+        for texts in [few(most), [list(most / 2 + 1), list(most / 2 + 1), String::new()]] {
+            let Err(ToolError::Arguments(why)) = by_name(&tool, &texts) else { panic!("accepted") };
+            assert!(why.starts_with("one of them takes more than"), "{why}");
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Capacity of the queue of outgoing requests.
 const QUEUE: usize = 64;
 /// Maximum number of pending requests; further ones fail.
-const MAX_PENDING: usize = 256;
+const MAX_PENDING: usize = 64;
 /// Maximum wait for the peer to accept a frame.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of unreadable frames; then the peer does not speak LiteMCP.

@@ -7,6 +7,7 @@ use futures_util::{SinkExt as _, StreamExt as _, future};
 use hearken_base::Secret;
 use hearken_outbound::{http as wire, websocket};
 use hearken_ports::ToolError;
+use hearken_proto::json::{NotParsed, weighed_within};
 use hearken_proto::litemcp::{CallResult, TOKEN_HEADERS, Tool, ToolCall, VERSION, Version};
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -20,6 +21,7 @@ use url::Url;
 use super::MAX_MESSAGE_BYTES;
 use super::frame_connection::FrameConnection;
 use crate::connection::CallFailed;
+use crate::jsonrpc_repair::MAX_WEIGHT_CONFIGURED;
 use crate::mapping::{short, transport_reason};
 
 /// Name of the provider in errors.
@@ -115,7 +117,13 @@ impl HttpTool {
         if !status.is_success() {
             return Err(refusal_of(status));
         }
-        let tool: Tool = read(&body).ok_or("it does not say what tool it is: is it LiteMCP?")?;
+        let tool: Tool = match read(&body) {
+            Ok(tool) => tool,
+            Err(NotParsed::TooHeavy(heavy)) => return Err(format!("its description {heavy}")),
+            Err(NotParsed::NotJson(_)) => {
+                return Err("it does not say what tool it is: is it LiteMCP?".into());
+            }
+        };
         if tool.version.is_ours() { Ok(tool) } else { Err(foreign(tool.version)) }
     }
 
@@ -124,12 +132,15 @@ impl HttpTool {
         let (status, body) = self.send(self.client.post(self.url.clone()).json(call)).await?;
         let failed = |error| CallFailed { error, not_sent: false, broken: false };
         match read::<CallResult>(&body) {
-            Some(result) if result.version.is_ours() => Ok(result),
-            Some(result) => Err(failed(ToolError::Failed(foreign(result.version)))),
-            None if status.is_success() => {
+            Ok(result) if result.version.is_ours() => Ok(result),
+            Ok(result) => Err(failed(ToolError::Failed(foreign(result.version)))),
+            Err(NotParsed::TooHeavy(heavy)) => {
+                Err(failed(ToolError::Failed(format!("the tool's answer {heavy}"))))
+            }
+            Err(NotParsed::NotJson(_)) if status.is_success() => {
                 Err(failed(ToolError::Failed("cannot read the tool's answer".into())))
             }
-            None => {
+            Err(NotParsed::NotJson(_)) => {
                 let why = refusal_of(status);
                 let away = status.is_server_error() || status == StatusCode::NOT_FOUND;
                 let error = if away { ToolError::Unavailable(why) } else { ToolError::Failed(why) };
@@ -164,6 +175,23 @@ fn foreign(version: Version) -> String {
     format!("incompatible LiteMCP version {version}: this server supports {VERSION}")
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
-    serde_json::from_slice(body).ok()
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, NotParsed> {
+    weighed_within(body, MAX_WEIGHT_CONFIGURED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heavy_answer_is_not_parsed() {
+        let items = vec!["[]"; MAX_WEIGHT_CONFIGURED / 64].join(",");
+        let result = format!(r#"{{"response": {{"content": [], "odd": [{items}]}}}}"#);
+        let tool = format!(r#"{{"name": "t", "parameters": [], "odd": [{items}]}}"#);
+        let heavy = |error: NotParsed| matches!(error, NotParsed::TooHeavy(_));
+        assert!(read::<CallResult>(result.as_bytes()).is_err_and(heavy));
+        assert!(read::<Tool>(tool.as_bytes()).is_err_and(heavy));
+        let large = format!(r#"{{"response": {{"content": [{{"data": "{items}"}}]}}}}"#);
+        assert!(read::<CallResult>(large.as_bytes()).is_ok(), "a long text is not heavy");
+    }
 }

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hearken_outbound::http::{Refusal, kind_of_code};
+use hearken_proto::json::weighed;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -258,7 +259,7 @@ fn name_of(tool: &Value) -> &str {
 
 /// Returns the texts of an error body, and a list of names and numbers as a path: `body.tools.3`.
 fn texts(body: &str) -> String {
-    let Ok(value) = serde_json::from_str::<Value>(body) else { return body.to_owned() };
+    let Ok(value) = weighed::<Value>(body) else { return body.to_owned() };
     let mut texts = String::new();
     add_texts(&value, &mut texts);
     texts

@@ -100,6 +100,10 @@ impl Code {
     /// after the mark. Returns none if more text is needed. On false, the open span was not code.
     pub(super) fn holds(&mut self, behind: &str, end: bool) -> Option<bool> {
         let CodeState::Span(open) = self.state else { return Some(false) };
+        // Further text does not matter: a long line would be read again for each of its marks.
+        let near = &behind[..behind.floor_char_boundary(2 * AHEAD)];
+        let end = end && near.len() == behind.len();
+        let behind = near;
         let line = behind.split('\n').next().unwrap_or_default();
         let mut at = 0;
         let mut sure = line.len() < behind.len() || end || line.len() > AHEAD;

@@ -60,6 +60,8 @@ pub(super) struct AnswerFilter {
     rest: String,
     mode: Mode,
     code: Code,
+    /// Length of the blanks ahead, in bytes, before a text that is known to be no call.
+    blanks: usize,
     /// Text that goes out with the next piece.
     out: String,
     spoken: bool,
@@ -74,6 +76,9 @@ pub(super) struct AnswerFilter {
     ready: VecDeque<LlmDelta>,
     /// Opening of this answer, once it is decided.
     began: Option<Opening>,
+    /// Bytes that were moved, or examined for calls without marks.
+    #[cfg(test)]
+    work: usize,
 }
 
 enum Mode {
@@ -114,6 +119,7 @@ impl AnswerFilter {
             rest: String::new(),
             mode,
             code: Code::default(),
+            blanks: 0,
             out: String::new(),
             spoken: false,
             begins: true,
@@ -123,6 +129,8 @@ impl AnswerFilter {
             truncated: false,
             ready: VecDeque::new(),
             began: None,
+            #[cfg(test)]
+            work: 0,
         }
     }
 
@@ -184,21 +192,37 @@ impl AnswerFilter {
     fn read(&mut self, end: bool) {
         loop {
             let rest = std::mem::take(&mut self.rest);
-            let (used, step) = match &self.mode {
-                Mode::Text => self.text(&rest, end),
-                Mode::Call { .. } => self.call(&rest, end),
-                Mode::Thinking { .. } | Mode::Unsure(_) => self.hidden(&rest, end),
-            };
+            let used = self.read_rest(&rest, end);
             self.rest = rest;
+            // Once for all steps: a step may use a single byte of a long text.
             self.rest.drain(..used);
-            if matches!(step, Step::Went) && !self.rest.is_empty() {
-                continue;
+            #[cfg(test)]
+            {
+                self.work += self.rest.len();
             }
             if !end || !self.unhide() {
                 break;
             }
         }
         self.hand_on();
+    }
+
+    /// Parses a text step by step. Returns the length of the part that is decided.
+    fn read_rest(&mut self, rest: &str, end: bool) -> usize {
+        let mut at = 0;
+        loop {
+            let left = &rest[at..];
+            let (used, step) = match &self.mode {
+                Mode::Text => self.text(left, end),
+                Mode::Call { .. } => self.call(left, end),
+                Mode::Thinking { .. } | Mode::Unsure(_) => self.hidden(left, end),
+            };
+            at += used;
+            self.blanks = self.blanks.saturating_sub(used);
+            if matches!(step, Step::Waits) || at == rest.len() {
+                return at;
+            }
+        }
     }
 
     /// Restores held-back text that turns out to be the answer at the end. Returns true if there
@@ -255,11 +279,21 @@ impl AnswerFilter {
 
     /// Reads the answer's text up to a possible mark, and one mark.
     fn text(&mut self, rest: &str, end: bool) -> (usize, Step) {
-        if let Some(place) = self.place() {
+        if self.blanks == 0
+            && let Some(place) = self.place()
+        {
+            #[cfg(test)]
+            {
+                self.work += rest.len().min(MOST_KEPT);
+            }
             match bare_json::beginning(rest, &self.tools, place, end) {
                 Beginning::Unknown => return (0, Step::Waits),
                 // Thinking may precede it.
-                Beginning::Text => self.begins &= rest.trim_start().starts_with(may_begin),
+                Beginning::Text => {
+                    let behind = rest.trim_start();
+                    self.begins &= behind.starts_with(may_begin);
+                    self.blanks = rest.len() - behind.len();
+                }
                 Beginning::Calls(calls, used) => {
                     self.make(calls);
                     return (used, Step::Went);

@@ -631,3 +631,28 @@ fn other_json_is_text() {
     let long = format!("{{\"name\": \"{}\"}}", "x".repeat(9_000));
     assert_eq!(said(&long), long);
 }
+
+#[test]
+fn work_grows_with_the_length_of_a_piece() {
+    for (opening, piece) in [
+        (Opening::Marked, "\n"),
+        (Opening::Marked, "<"),
+        (Opening::Marked, "a < b "),
+        (Opening::Marked, "`<think>` "),
+        (Opening::Marked, "<b>\n"),
+        (Opening::Marked, " \n\t"),
+        (Opening::Missing, "<"),
+        (Opening::Missing, "`a"),
+        (Opening::Marked, "<think>a</think>"),
+        (Opening::Marked, "<tool_call>{}</tool_call>"),
+    ] {
+        let work = |times: usize| {
+            let mut filter = AnswerFilter::new(&prompt(), opening);
+            filter.push(LlmDelta::Text(format!("ok\n{}", piece.repeat(times))));
+            filter.end(false);
+            filter.work
+        };
+        let (short, long) = (work(1_000).max(4_096), work(10_000));
+        assert!(long <= 12 * short, "{piece:?}: {short} for a text, {long} for ten times it");
+    }
+}

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
 use self::device_activity::Counted;
-use self::state::{ConnectionState, LiveTurn, PipelineLinks, TextFrames};
+use self::state::{ConnectionState, LiveTurn, PipelineLinks, TextFrames, WakeWords};
 use self::timeouts::CHECK_EVERY;
 use crate::device_registry::Registration;
 use crate::messages::{
@@ -80,6 +80,7 @@ impl DeviceActor {
             last_voice: now,
             dropped_in_a_row: 0,
             text_frames: TextFrames::default(),
+            wake_words: WakeWords::default(),
             warnings: PacedLog::default(),
             microphone_open: false,
             leaving: false,

@@ -391,6 +391,7 @@ impl TurnRunner {
                     llm: &*self.llm,
                     tools: &self.toolbox,
                     person: self.person.as_ref(),
+                    language: self.language,
                     apology,
                     limit: self.phrases.limit.in_language(self.language),
                     filler: self.phrases.filler.in_language(self.language),

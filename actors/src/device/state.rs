@@ -124,6 +124,8 @@ pub(super) struct ConnectionState {
     pub(super) dropped_in_a_row: u32,
     /// Start of the current counting interval, and number of text frames in it.
     pub(super) text_frames: TextFrames,
+    /// Wake words in the current counting interval.
+    pub(super) wake_words: WakeWords,
     pub(super) warnings: PacedLog,
     /// True while the farewell is spoken; interrupting it keeps the connection open.
     pub(super) leaving: bool,
@@ -188,6 +190,19 @@ pub(super) struct TextFrames {
     pub(super) since: Instant,
     pub(super) frames: u32,
     pub(super) bytes: usize,
+}
+
+/// Wake words of a device in the current counting interval.
+#[derive(Debug)]
+pub(super) struct WakeWords {
+    pub(super) since: Instant,
+    pub(super) count: u32,
+}
+
+impl Default for WakeWords {
+    fn default() -> Self {
+        Self { since: Instant::now(), count: 0 }
+    }
 }
 
 impl Default for TextFrames {

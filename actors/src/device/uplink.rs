@@ -17,7 +17,7 @@ use hearken_proto::fault::Fault;
 use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
-use super::state::TextFrames;
+use super::state::{TextFrames, WakeWords};
 use super::{DeviceActor, LANE_RESERVE};
 use crate::messages::{DeviceToolMessage, UplinkItem};
 
@@ -37,6 +37,12 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Maximum weight of a text frame, in bytes of memory when parsed: firmware's largest, a page of
 /// its tools, weighs some ten times its 8 KiB.
 const MAX_MESSAGE_WEIGHT: usize = 1 << 20;
+
+/// Maximum number of wake words that are greeted in each [`GREETED_FOR`]. A further one only ends
+/// the reply: greetings do not count in the rate of turns, and their entries in the journal would
+/// push out those of turns.
+const MAX_GREETINGS: u32 = 30;
+const GREETED_FOR: Duration = Duration::from_mins(1);
 
 /// The supported format of audio.
 const OPUS: &str = "opus";
@@ -189,11 +195,30 @@ impl DeviceActor {
         let text = self.within_limit(text);
         self.cut(ctx);
         self.order(UplinkItem::Forget, ctx);
-        let wake = text.is_empty() || self.rules.device.is_wake_word(&text);
+        let wake = text.trim().is_empty() || self.rules.device.is_wake_word(&text);
+        if wake && !self.may_greet() {
+            return;
+        }
         let grace = self.rules.device.greeting_grace;
         let input =
             if wake { TurnInput::Wake { word: text, grace } } else { TurnInput::Words(text) };
         self.begin(input);
+    }
+
+    /// Counts a wake word. Returns false if it is not greeted.
+    fn may_greet(&mut self) -> bool {
+        let said = &mut self.state.wake_words;
+        if said.since.elapsed() >= GREETED_FOR {
+            *said = WakeWords::default();
+        }
+        said.count += 1;
+        if said.count <= MAX_GREETINGS {
+            return true;
+        }
+        self.state.warnings.log(|left_out| {
+            tracing::warn!(max = MAX_GREETINGS, within = ?GREETED_FOR, left_out, "a wake word is not greeted: the device sends too many");
+        });
+        false
     }
 
     /// Truncates words as those of a recogniser are: these, too, fill the device, the model and the

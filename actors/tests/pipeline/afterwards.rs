@@ -291,7 +291,7 @@ async fn a_call_by_the_tools_own_name_reaches_it_and_later_prompts_are_valid() {
 }
 
 #[actix::test]
-async fn a_tool_result_that_the_model_refuses_is_forgotten() {
+async fn of_a_turn_whose_tool_result_is_refused_only_the_call_is_remembered() {
     let mut pipeline = with_speaker().await;
     pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
     let call = ("self_audio_speaker_set_volume", "{}");
@@ -299,8 +299,40 @@ async fn a_tool_result_that_the_model_refuses_is_forgotten() {
     pipeline.script.thinks(LlmAct::Fail(Kind::BadRequest, ms(10)));
     speak(&pipeline).await;
     pipeline.until("tts/stop").await;
-    nothing_is_left(&mut pipeline, "a result that was refused").await;
+    pipeline.forget();
+    start(&pipeline, "auto");
+    pipeline.script.hears(AsrAct::Text("What day is it?", ms(10)));
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    // The call was made: only its name is left, so that it is not made again.
+    let note = "Assistant: I have called self_audio_speaker_set_volume, and could not answer.";
+    let asked = format!("User: {STORY}");
+    assert_eq!(pipeline.script.last_prompt()[1..], [&asked, note, "User: What day is it?"]);
+    is_legal(&pipeline);
     pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn the_model_knows_the_calls_of_a_turn_that_failed_after_them() {
+    for kind in [Kind::Unavailable, Kind::Timeout, Kind::Fault] {
+        let mut pipeline = with_speaker().await;
+        pipeline.script.hears(AsrAct::Text(STORY, ms(10)));
+        let call = ("self_audio_speaker_set_volume", "{}");
+        pipeline.script.thinks(LlmAct::Call("", vec![call]));
+        pipeline.script.thinks(LlmAct::Fail(kind, ms(10)));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        start(&pipeline, "auto");
+        pipeline.script.hears(AsrAct::Text("Again.", ms(10)));
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        let told = pipeline.script.last_prompt();
+        assert_eq!(told.len(), 5, "{told:?}");
+        assert_eq!((told[1].clone(), &*told[4]), (format!("User: {STORY}"), "User: Again."));
+        assert!(told[3].starts_with("Tool: the call was made"), "{told:?}");
+        is_legal(&pipeline);
+        pipeline.hang_up().await;
+    }
 }
 
 #[actix::test]
@@ -322,6 +354,23 @@ async fn noise_that_is_recognised_as_punctuation_is_not_answered() {
         pipeline.until("tts/stop").await;
         assert_eq!(pipeline.script.last_prompt().last().unwrap(), &format!("User: {words}"));
     }
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_limited_number_of_wake_words_is_greeted() {
+    let mut pipeline = listening("auto").await;
+    let wake = r#"{"type":"listen","state":"detect","text":"hi esp"}"#;
+    for _ in 0..40 {
+        pipeline.text(wake);
+        pipeline.pass(ms(100)).await;
+    }
+    assert_eq!(pipeline.names().iter().filter(|name| *name == "stt").count(), 30);
+    pipeline.pass(ms(60_000)).await;
+    pipeline.forget();
+    pipeline.text(wake);
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["我在。"]);
     pipeline.hang_up().await;
 }
 

@@ -138,6 +138,17 @@ async fn a_call_suggested_by_a_result_needs_consent_and_consent_takes_one_photo(
 }
 
 #[actix::test]
+async fn a_question_about_words_without_letters_is_in_the_language_of_the_conversation() {
+    let mut talk = Talk::begin().await;
+    talk.says("Good morning.").await;
+    talk.calls(&[NEWS, PHOTO]);
+    assert_eq!(talk.says("911").await, [MAY_I]);
+    talk.says("Yes.").await;
+    assert_eq!(talk.photos(), 1);
+    talk.goes_on().await;
+}
+
+#[actix::test]
 async fn anything_but_consent_drops_the_call_and_the_model_gets_an_error() {
     for words in ["No.", "What time is it?", "Yes, but not now.", "Okay, no."] {
         let mut talk = Talk::asked().await;

@@ -206,7 +206,11 @@ async fn forgetting_a_person_deletes_all_their_data_at_once() {
 
 #[actix::test]
 async fn only_the_person_who_asked_to_be_forgotten_can_confirm() {
-    for (voice, forgotten) in [(ANNA, true), (None, true), (BEN, false)] {
+    // A long confirmation whose voice is not computed in time may be anybody's; a short one has no
+    // voice.
+    for (voice, is_short, forgotten) in
+        [(ANNA, false, true), (ANNA, true, true), (None, false, false), (BEN, false, false)]
+    {
         freeze();
         let (people, store, voices) = people(SpeakerSettings::default());
         let mut settings = PipelineSettings::default();
@@ -219,7 +223,11 @@ async fn only_the_person_who_asked_to_be_forgotten_can_confirm() {
         home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
         home.says(ANNA, "Forget me.").await;
         assert_eq!(home.people.all().len(), 1, "the question comes first");
-        home.says(voice, "Yes.").await;
+        if is_short {
+            home.says_shortly("Yes.").await;
+        } else {
+            home.says(voice, "Yes.").await;
+        }
         assert_eq!(home.people.all().is_empty(), forgotten, "{voice:?}");
         next_turn_works(&mut home.pipeline).await;
     }

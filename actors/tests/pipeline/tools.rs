@@ -342,7 +342,10 @@ async fn an_interruption_cancels_all_calls_except_finishing_ones() {
     assert_eq!(source.ended(), ["wait.on"]);
     next_turn_works(&mut pipeline).await;
     let told = pipeline.script.last_prompt();
-    assert_eq!(told[3], "Tool: error: the person interrupted; the call was cancelled");
+    assert_eq!(
+        told[3],
+        "Tool: error: the person interrupted; the call was cancelled, and may have had its effect"
+    );
     assert_eq!(told[4], "Tool: the person interrupted; the call goes on without its result");
     pipeline.hang_up().await;
 }
@@ -535,7 +538,8 @@ async fn a_picture_is_described_by_a_vision_model_if_there_is_one() {
     abort(&pipeline);
     pipeline.until("tts/stop").await;
     next_turn_works(&mut pipeline).await;
-    let cancelled = "Tool: error: the person interrupted; the call was cancelled";
+    let cancelled =
+        "Tool: error: the person interrupted; the call was cancelled, and may have had its effect";
     assert!(pipeline.script.last_prompt().iter().any(|told| told == cancelled));
     pipeline.hang_up().await;
 

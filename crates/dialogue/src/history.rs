@@ -426,8 +426,7 @@ mod tests {
     fn only_the_heard_part_of_a_failed_turn_is_remembered() {
         let mut d = remembering(10);
         commit(&mut d, &record("1", &["ok."]));
-        let mut broke_off = failed(ProviderErrorKind::Unavailable, record("2", &["Well."]));
-        broke_off.rounds = vec![round(1, &["a"])];
+        let broke_off = failed(ProviderErrorKind::Unavailable, record("2", &["Well."]));
         commit(&mut d, &broke_off);
         assert_eq!(contents(&d), ["1", "ok.", "2", "Well."]);
         d.commit(&broke_off, PlayedBack::default(), false);
@@ -545,19 +544,77 @@ mod tests {
         assert_eq!(d.messages()[3].answers, "b");
     }
 
+    /// Returns a round of calls with these results.
+    fn round_with(results: &[&str]) -> ToolRound {
+        let ids = ["a", "b", "c", "d"];
+        let results_of = results.iter().map(|result| (*result).to_owned()).collect();
+        ToolRound { results: results_of, ..round(0, &ids[..results.len()]) }
+    }
+
     #[test]
-    fn tools_whose_results_a_failed_turn_has_read_are_noted_with_its_words() {
-        let mut d = remembering(10);
-        let kind = ProviderErrorKind::Unavailable;
-        let mut turn = record("hi", &["One."]);
-        turn.end = TurnEnd::Failed(TurnError::Llm(ProviderError::new("m", kind)));
-        turn.rounds = vec![round(0, &["a", "b"])];
+    fn calls_of_a_failed_turn_are_remembered_without_their_results() {
+        use crate::memory::{CALL_FAILED, RESULT_LOST};
+        use crate::tools::held_call::NOT_AGREED;
+        use crate::tools::outcome::CUT_SHORT;
+
+        let results = ["poison", "error: poison", NOT_AGREED, CUT_SHORT];
+        let told = [RESULT_LOST, CALL_FAILED, NOT_AGREED, CUT_SHORT];
+        for (heard, last) in [(ALL, &["One."][..]), (PlayedBack::default(), &[])] {
+            for continued in [false, true] {
+                let mut d = remembering(20);
+                let mut turn = failed(ProviderErrorKind::Unavailable, record("hi", &["One."]));
+                turn.rounds = vec![round_with(&results)];
+                d.commit(&turn, heard.clone(), continued);
+                let expected = [&["hi", ""], &told[..], last].concat();
+                assert_eq!(contents(&d), expected, "{continued}");
+                assert_eq!(d.messages()[1].calls.len(), results.len());
+                assert_eq!(d.prompt("again", None).messages.last().unwrap().content, "again");
+            }
+        }
+        // Calls of a turn that was continued by the failed one, too.
+        let mut d = remembering(20);
+        d.commit(&asks_for_the_lamp("light?", &[]), PlayedBack::default(), true);
+        let more = failed(ProviderErrorKind::Unavailable, record("now", &[]));
+        d.commit(&more, PlayedBack::default(), false);
+        assert_eq!(contents(&d), ["light? now", "", RESULT_LOST]);
+        // Unintelligible words are no failure of the model: the results are kept.
+        let mut d = remembering(20);
+        d.commit(&asks_for_the_lamp("light?", &[]), PlayedBack::default(), true);
+        let mut noise = record("", &[]);
+        (noise.user, noise.end) = (None, TurnEnd::Failed(TurnError::Recognition));
+        commit(&mut d, &noise);
+        assert_eq!(contents(&d), ["light?", "", "on"]);
+    }
+
+    #[test]
+    fn only_the_names_of_the_calls_of_a_refused_turn_are_remembered() {
+        use crate::tools::held_call::HELD;
+
+        let note = "I have called f, and could not answer.";
+        let mut d = remembering(20);
+        commit(&mut d, &record("1", &["ok."]));
+        let mut turn = failed(ProviderErrorKind::BadRequest, record("hi", &["One."]));
+        turn.rounds = vec![round_with(&["poison", "error: no"])];
         commit(&mut d, &turn);
-        assert_eq!(contents(&d), ["hi", "One."]);
-        assert_eq!(d.messages()[0].read_from, ["f"]);
-        turn.rounds[0].results = vec![crate::tools::held_call::HELD.into(); 2];
+        assert_eq!(contents(&d), ["1", "ok.", "hi", note]);
+        assert_eq!(d.messages()[2].read_from, ["f"]);
+        assert!(d.messages().iter().all(|message| message.calls.is_empty()));
+        // The second refusal in a row clears what was before it, but not what it has done itself.
         commit(&mut d, &turn);
-        assert_eq!(d.messages()[2].read_from, [""; 0], "no tool was called");
+        assert_eq!(contents(&d), ["hi", note]);
+        // Words that belong to it, and calls that a noise interrupted, are noted with it.
+        let mut d = remembering(20);
+        d.commit(&asks_for_the_lamp("light?", &[]), PlayedBack::default(), true);
+        let more = failed(ProviderErrorKind::TooLarge, record("now", &[]));
+        d.commit(&more, PlayedBack::default(), true);
+        assert_eq!(contents(&d), ["light? now", "I have called lamp, and could not answer."]);
+        // Without a call that was made, it is forgotten.
+        for result in ["error: no", HELD] {
+            let mut d = remembering(20);
+            turn.rounds = vec![round_with(&[result])];
+            commit(&mut d, &turn);
+            assert_eq!(contents(&d), [""; 0], "{result}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use hearken_ports::{ChatMessage, Role, ToolRequest};
 
 use super::message_repair;
 use super::tools::held_call::is_own_result;
-use super::tools::outcome::CUT_SHORT;
+use super::tools::outcome::{CUT_SHORT, GOES_ON, NOT_STARTED};
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 
 /// Maximum length of older unanswered words, together with the newest, in bytes.
@@ -22,6 +22,14 @@ const MAX_MADE: usize = 8;
 /// Maximum size of the remembered messages, in bytes. The words and the answer of the last turn are
 /// remembered whatever their size.
 const MOST_BYTES: usize = 256 << 10;
+
+/// Result of a call of a failed turn in later prompts, in place of the result itself, which may have
+/// made the model fail.
+pub(crate) const RESULT_LOST: &str = "the call was made, and its result was lost: do not make it again \
+                                      for something that it has already changed, only to read \
+                                      something";
+/// The same for a call that failed.
+pub(crate) const CALL_FAILED: &str = "error: the call failed, or its result did not come in time";
 
 /// Messages that a dialogue remembers, in order.
 #[derive(Debug, Clone, Default)]
@@ -119,17 +127,18 @@ impl Memory {
     ///
     /// - If nothing was played back and no tool was called, the turn is forgotten, together with
     ///   earlier unanswered words.
-    /// - If the turn failed, only the played part is remembered: a tool result may have made the
-    ///   model fail. The names of the tools whose results it read are noted with the words.
-    /// - If the model refused the turn, it is forgotten. If the model refuses two turns in a row,
-    ///   the cause is in the remembered messages: all of them are forgotten.
+    /// - If the turn failed, its calls are remembered without their results: a result may have made
+    ///   the model fail. The person will ask again, and the calls must not be made twice.
+    /// - If the model refused the turn, only the names of its calls are remembered, as text: it may
+    ///   have refused the calls. If the model refuses two turns in a row, the cause is in the
+    ///   remembered messages: all of them are forgotten.
     pub fn commit(&mut self, record: &TurnRecord, heard: PlayedBack) -> bool {
         if record.is_refused() {
-            self.made.clear();
-            self.take_unanswered();
+            let begun = self.take_unanswered();
             if std::mem::replace(&mut self.refused, true) {
                 self.messages.clear();
             }
+            self.note_refused(begun, record);
             return false;
         }
         self.forget_made_again(record);
@@ -140,11 +149,16 @@ impl Memory {
         });
         let mut answer = Vec::new();
         let mut from = 0;
-        let failed = matches!(record.end, TurnEnd::Failed(_));
-        for round in made.iter().chain(&record.rounds).filter(|_| !failed) {
+        // Unintelligible words have no `user`: no model has failed then.
+        let failed = matches!(record.end, TurnEnd::Failed(_)) && record.user.is_some();
+        for round in made.iter().chain(&record.rounds) {
             let text = heard_text(&record.said, from..round.after, &heard);
             from = round.after;
-            answer.extend(called(text, round));
+            answer.extend(if failed {
+                called(text, &without_results(round))
+            } else {
+                called(text, round)
+            });
         }
         let reply = heard_text(&record.said, from..record.said.len(), &heard);
         if !reply.is_empty() {
@@ -156,15 +170,37 @@ impl Memory {
         };
         self.refused = false;
         self.push_words(&words);
-        if failed && let Some(asked) = self.messages.last_mut() {
-            let rounds = made.iter().chain(&record.rounds);
-            let read = rounds.flat_map(|r| read_in(&r.calls, r.results.iter().map(String::as_str)));
-            asked.note_read(read);
-        }
         self.messages.append(&mut answer);
         message_repair::repair(&mut self.messages);
         self.forget();
         true
+    }
+
+    /// Remembers the names of the calls of a refused turn that were made and did not fail, with the
+    /// words that they were made for.
+    fn note_refused(&mut self, begun: Option<String>, record: &TurnRecord) {
+        let rounds = std::mem::take(&mut self.made);
+        let rounds = || rounds.iter().chain(&record.rounds);
+        let results = |round: &ToolRound| without_results(round).results;
+        let made = rounds().flat_map(|round| {
+            let all = round.calls.iter().zip(results(round));
+            all.filter(|(_, result)| result == RESULT_LOST).map(|(call, _)| call.name.clone())
+        });
+        let made: Vec<String> = made.collect();
+        if made.is_empty() {
+            return;
+        }
+        for words in begun.iter().chain(&record.user) {
+            self.push_words(words);
+        }
+        if let Some(asked) = self.messages.last_mut() {
+            for round in rounds() {
+                asked.note_read(read_in(&round.calls, round.results.iter().map(String::as_str)));
+            }
+        }
+        let note = format!("I have called {}, and could not answer.", made.join(", "));
+        self.messages.push(ChatMessage::new(Role::Assistant, note));
+        self.forget();
     }
 
     /// Forgets whole turns, oldest first. If the last turn alone is too long, forgets its first
@@ -220,6 +256,20 @@ pub(super) fn push_user(messages: &mut Vec<ChatMessage>, words: &str) {
 fn finished(round: &ToolRound) -> Option<ToolRound> {
     let round = round.without(|_, result| result == CUT_SHORT)?;
     Some(ToolRound { after: 0, ..round })
+}
+
+/// Returns a round whose results are replaced by what is known without them. Results that the server
+/// has written itself are kept.
+fn without_results(round: &ToolRound) -> ToolRound {
+    let known = |result: &String| match result.as_str() {
+        own if is_own_result(own) || [CUT_SHORT, GOES_ON, NOT_STARTED].contains(&own) => {
+            own.to_owned()
+        }
+        failed if failed.starts_with("error: ") => CALL_FAILED.to_owned(),
+        _ => RESULT_LOST.to_owned(),
+    };
+    let results = round.results.iter().map(known).collect();
+    ToolRound { results, ..round.clone() }
 }
 
 /// Returns the names of the tools whose results the model has read, among these calls and results.

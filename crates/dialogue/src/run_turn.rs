@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use hearken_base::language::Language;
 use hearken_ports::{
     ChatMessage, Llm, LlmDelta, Person, Prompt, ProviderError, ProviderErrorKind, Role, ToolChoice,
     ToolRequest,
@@ -31,6 +32,8 @@ pub struct TurnDependencies<'a> {
     pub tools: &'a Toolbox,
     /// The speaker, if their voice is enrolled: the prompt names them before their words.
     pub person: Option<&'a Arc<Person>>,
+    /// Language of the phrases, and of questions about calls.
+    pub language: Language,
     /// Phrase for a failure of the model.
     pub apology: &'a str,
     /// Phrase for a reached daily limit.
@@ -54,7 +57,7 @@ pub async fn run_turn(
     out: &TurnSink,
 ) -> TurnRecord {
     let phrases = FillerPhrases { filler: means.filler, filler_again: means.filler_again };
-    let mut reply = SpokenOutput::new(turn, phrases, out).of(means.person);
+    let mut reply = SpokenOutput::new(turn, phrases, out).of(means.person, means.language);
     let mut rounds = Vec::new();
     let end = match answer(&mut reply, prompt, means.llm, means.tools, &mut rounds).await {
         Ok(()) if !reply.has_words() && turn.is_live() => reply.end_without_words(means.done).await,
@@ -172,7 +175,8 @@ pub async fn answer(
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let calls = as_meant(said.calls, &offer, &prompt);
         let after = output.said();
-        let mut screened = tools.screen(&offer, &calls, &prompt.messages, &asked);
+        let language = output.language(&asked);
+        let mut screened = tools.screen(&offer, &calls, &prompt.messages, &asked, language);
         let made = match &screened.made[..] {
             [] => Vec::new(),
             made => traced_calls(output, tools, &offer, made, &asked, until).await?,

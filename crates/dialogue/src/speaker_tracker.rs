@@ -111,8 +111,9 @@ impl SpeakerTracker {
     /// them.
     ///
     /// A short confirmation does not identify a voice, and the confirmed action is done for the
-    /// person who asked. Another speaker who answers the question, or continues the words, has no
-    /// effect on enrolment.
+    /// person who asked. A longer one whose voice was not computed in time leaves the speaker
+    /// unknown. Another speaker who answers the question, or continues the words, has no effect on
+    /// enrolment.
     pub fn heard(&self, speaker: &Speaker, words_for: WordsFor) -> Option<Enrolment> {
         let mut now = self.now();
         now.failed = now.failed.take().filter(|(_, told)| !told).map(|(why, _)| (why, true));
@@ -121,7 +122,9 @@ impl SpeakerTracker {
                 now.told = false;
                 now.is_mixed = false;
             }
-            if speaker.is_unknown && words_for != WordsFor::Decision {
+            // Another person may have said them, a confirmation included: only a short one is
+            // accepted without its voice.
+            if speaker.is_unknown {
                 now.told = false;
                 now.is_unknown = true;
             }
@@ -216,6 +219,9 @@ impl SpeakerTracker {
     /// failed.
     pub async fn remember(&self, fact: &str) -> Result<(), PeopleError> {
         self.check_one_voice()?;
+        if self.now().is_unknown {
+            return Err(PeopleError::Busy);
+        }
         let person = self.person().ok_or(PeopleError::Unknown)?;
         self.people.remember(&person.id, fact).await
     }

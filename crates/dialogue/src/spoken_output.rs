@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::language::Language;
 use hearken_ports::{Person, ToolRequest, Usage};
 use hearken_proto::device::Emotion;
 use tokio::time::Instant;
@@ -44,6 +45,8 @@ pub(super) struct SpokenOutput<'a> {
     phrases: FillerPhrases<'a>,
     /// The speaker, if their voice is enrolled.
     person: Option<&'a Arc<Person>>,
+    /// Language of fixed phrases; `None` if only the words determine it.
+    language: Option<Language>,
     out: &'a TurnSink,
     spoken: SpokenSentences,
     /// Time when the last sentence was sent, or a phrase was skipped.
@@ -62,15 +65,16 @@ impl<'a> SpokenOutput<'a> {
             output_closed: false,
             phrases,
             person: None,
+            language: None,
             out,
             spoken: SpokenSentences::default(),
             last_sent: Instant::now(),
         }
     }
 
-    /// Sets the person whose turn this is.
-    pub(super) fn of(self, person: Option<&'a Arc<Person>>) -> Self {
-        Self { person, ..self }
+    /// Sets the person whose turn this is, and the language of fixed phrases.
+    pub(super) fn of(self, person: Option<&'a Arc<Person>>, language: Language) -> Self {
+        Self { person, language: Some(language), ..self }
     }
 
     /// Reports whether the model has said anything.
@@ -237,6 +241,10 @@ impl TurnOutput for SpokenOutput<'_> {
 
     fn own_words<'b>(&'b self, asked: &'b str) -> &'b str {
         unattributed(self.person, asked)
+    }
+
+    fn language(&self, asked: &str) -> Language {
+        self.language.or_else(|| Language::from_key(asked)).unwrap_or_default()
     }
 
     fn finished(&mut self, _: &str, calls: &[ToolRequest], _: Option<Usage>) {

@@ -1,6 +1,7 @@
 //! Output of a turn's rounds: the only difference between speech, text and REST. Not for the
 //! rounds.
 
+use hearken_base::language::Language;
 use hearken_ports::{Prompt, ToolRequest, Usage};
 use tokio::time::Instant;
 
@@ -34,6 +35,11 @@ pub trait TurnOutput {
     /// Returns the person's own words, without additions of a frontend in the prompt.
     fn own_words<'a>(&'a self, asked: &'a str) -> &'a str {
         asked
+    }
+
+    /// Returns the language of the server's own sentences in answer to these words of the person.
+    fn language(&self, asked: &str) -> Language {
+        Language::from_key(asked).unwrap_or_default()
     }
 
     /// Receives the next prompt before it is sent to the model, and may change it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hearken_dialogue::parts::Parts;
 use hearken_dialogue::tools::calls::{EndedCall, arguments};
-use hearken_dialogue::tools::outcome::CUT_SHORT;
+use hearken_dialogue::tools::outcome::NOT_STARTED;
 use hearken_dialogue::tools::{Offer, Toolbox};
 use hearken_dialogue::turn_output::TurnOutput;
 use hearken_dialogue::{Cleaner, Turn, TurnError};
@@ -179,7 +179,7 @@ impl TurnOutput for TextOutput<'_> {
                 }
             }
         }
-        let not_made = || CUT_SHORT.to_owned();
+        let not_made = || NOT_STARTED.to_owned();
         Ok(results.into_iter().map(|result| result.unwrap_or_else(not_made)).collect())
     }
 }

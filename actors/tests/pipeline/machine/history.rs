@@ -106,7 +106,9 @@ fn remembered(connection: &Connection, at: Duration, asked: &Asked, faults: &mut
         // Calls stay with their question, also when the person adds another one before the answer.
         let mut called = before().filter(|earlier| earlier.does == ModelAct::Calls);
         let called = called.any(|earlier| earlier.questions.iter().all(|n| questions.contains(n)));
-        if !heard && (!called || next.calls.is_empty()) {
+        // A turn that the model refused after its calls leaves their names.
+        let is_noted = next.content.starts_with("I have called ");
+        if !heard && (!called || next.calls.is_empty() && !is_noted) {
             let what = format!("prompt {k} holds {:?}, which was not answered", message.content);
             fault(faults, "remembered", what);
         }

@@ -136,10 +136,9 @@ impl Default for ConsentSettings {
 }
 
 impl ConsentSettings {
-    /// Returns the question about a call of this source, in the language that the person spoke. Of
-    /// the model's output it contains only the object of the call, as a few plain words.
-    fn question(&self, of: &HeldCall, source: &str) -> String {
-        let language = Language::from_key(&of.asked).unwrap_or_default();
+    /// Returns the question about a call of this source. Of the model's output it contains only the
+    /// object of the call, as a few plain words.
+    fn question(&self, of: &HeldCall, source: &str, language: Language) -> String {
         if is_camera(&of.tool.name) {
             return self.camera.in_language(language).to_owned();
         }
@@ -185,13 +184,14 @@ impl Screened {
 
 impl Toolbox {
     /// Decides about the calls of one round after the messages `before`. `asked` holds the person's
-    /// words.
+    /// words. A question about a call is in this language.
     pub fn screen(
         &self,
         offer: &Offer,
         calls: &[ToolRequest],
         before: &[ChatMessage],
         asked: &str,
+        language: Language,
     ) -> Screened {
         let mut all = Screened { made: Vec::new(), results: Vec::new(), held: None };
         for call in calls {
@@ -199,7 +199,7 @@ impl Toolbox {
             let policy = offered.map_or(ToolPolicy::Allow, |o| self.policy(offer, o, call, before));
             let result = match (policy, offered) {
                 (ToolPolicy::Ask, Some(offered)) if self.is_right(offer, call) => {
-                    Some(self.hold_back(&mut all.held, call, offered, asked))
+                    Some(self.hold_back(&mut all.held, call, offered, asked, language))
                 }
                 (ToolPolicy::Never, _) => {
                     Some(format!("error: {}", ToolError::Unknown(call.name.clone())))
@@ -221,6 +221,7 @@ impl Toolbox {
         call: &ToolRequest,
         Offered { source, tool, .. }: &Offered,
         asked: &str,
+        language: Language,
     ) -> String {
         if held.is_some() {
             return ONE_AT_A_TIME.into();
@@ -238,7 +239,7 @@ impl Toolbox {
             since: Instant::now(),
             waiting: None,
         };
-        let question = self.settings.consent.question(&call, &shown);
+        let question = self.settings.consent.question(&call, &shown, language);
         tracing::info!(tool = call.tool.name, source = shown, "asking the person before a call");
         *held = Some((call, question));
         HELD.into()

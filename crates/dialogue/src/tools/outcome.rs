@@ -4,8 +4,12 @@ use hearken_ports::{ToolContent, ToolError, ToolOutput};
 
 pub(super) type Outcome = Result<ToolOutput, ToolError>;
 
-/// Text for the model if the person cut the call short.
-pub const CUT_SHORT: &str = "error: the person interrupted; the call was cancelled";
+/// Text for the model if the person cut the call short. Its request may have been sent before that.
+pub const CUT_SHORT: &str =
+    "error: the person interrupted; the call was cancelled, and may have had its effect";
+
+/// Text for the model if the person interrupted before the call was started.
+pub const NOT_STARTED: &str = "error: the person interrupted; the call was not made";
 
 /// Text for the model if the call continues though the person interrupted.
 pub const GOES_ON: &str = "the person interrupted; the call goes on without its result";

@@ -4,7 +4,8 @@
 //! - In this protocol `hotwords` and `timestamp` are JSON inside strings; neither is used here.
 //! - The runtime may send no answer at all to noise, in either mode: its `2pass` servers and its
 //!   Python server send no empty results. A slow server has not answered yet, either. The Python
-//!   server does not even answer a ping while it recognises; the C++ one does.
+//!   server does not even answer a ping while it recognises; the C++ one does: a result that comes
+//!   after the audio counted as noise is lost, and shows how long later utterances have to wait.
 //! - `is_final` differs between its C++ and Python servers: in C++ it marks the last result, in
 //!   Python a result that was sent during the speech, even if it arrives after our end of the
 //!   audio. The results before that end show which meaning applies. Otherwise, an utterance ends
@@ -82,6 +83,8 @@ struct Known {
     answer_time: Duration,
     /// Number of consecutive utterances without any result.
     unanswered: u32,
+    /// True while a result is awaited for an utterance that counts as noise.
+    hears_late: bool,
 }
 
 impl FunAsr {
@@ -96,7 +99,7 @@ impl FunAsr {
         };
         let result_timeout = ms(settings.result_timeout_ms);
         let marks = FinalMarks::Unknown;
-        let known = Known { marks, answer_time: Duration::ZERO, unanswered: 0 };
+        let known = Known { marks, answer_time: Duration::ZERO, unanswered: 0, hears_late: false };
         let known = Arc::new(Mutex::new(known));
         let mode = settings.funasr_mode;
         Self { endpoint, mode, result_timeout, settle_noise: SETTLE_NOISE, known }
@@ -114,6 +117,7 @@ impl Asr for FunAsr {
             heard: Segments::new(self.mode),
             samples: 0,
             is_over: false,
+            noise_since: None,
             final_marks: lock(&self.known).marks,
             known: Arc::clone(&self.known),
         };
@@ -148,6 +152,8 @@ struct Utterance {
     samples: usize,
     /// True if the connection has ended after words.
     is_over: bool,
+    /// End of the audio, if it counts as noise because the server has sent no result.
+    noise_since: Option<Instant>,
     final_marks: FinalMarks,
     known: Arc<Mutex<Known>>,
 }
@@ -238,7 +244,13 @@ impl AsrStream for Utterance {
         match self.hear_out().await {
             Err(error) if !self.heard.has_words() => Err(error),
             // Words recognised so far count, however the connection ended.
-            _ => Ok(self.heard.transcript()),
+            _ => {
+                let transcript = self.heard.transcript();
+                if let Some(ended) = self.noise_since {
+                    self.hear_late(ended);
+                }
+                Ok(transcript)
+            }
         }
     }
 }
@@ -314,6 +326,7 @@ impl Utterance {
                         Some(incoming) => incoming,
                         None => {
                             lock(&self.known).unanswered += 1;
+                            self.noise_since = Some(ended);
                             return Ok(());
                         }
                     }
@@ -346,6 +359,29 @@ impl Utterance {
                 }
             }
         }
+    }
+
+    /// Waits in the background for the result of an utterance that counts as noise: if it comes, the
+    /// server is slower than assumed, and later utterances wait longer. One utterance at a time.
+    fn hear_late(mut self: Box<Self>, ended: Instant) {
+        if std::mem::replace(&mut lock(&self.known).hears_late, true) {
+            return;
+        }
+        tokio::spawn(async move {
+            let deadline = ended + self.result_timeout;
+            while !self.heard.has_words()
+                && let Ok(incoming) =
+                    self.endpoint.receive(&mut self.socket, deadline, "no late result").await
+            {
+                self.take(&incoming);
+            }
+            let mut known = lock(&self.known);
+            known.hears_late = false;
+            if self.heard.has_words() {
+                known.answer_time = ended.elapsed();
+                tracing::warn!(after = ?known.answer_time, "lost words: the recogniser sent them after the audio counted as noise; later utterances wait longer");
+            }
+        });
     }
 
     /// Returns the time without a result after which the audio was noise; `None` if a missing
@@ -486,6 +522,8 @@ mod tests {
         Silent,
         /// Takes this long, and answers no pings meanwhile.
         Works(Duration),
+        /// Takes this long, and answers pings meanwhile.
+        Recognises(Duration),
         /// Answers neither.
         Hangs,
     }
@@ -508,6 +546,16 @@ mod tests {
                             tokio::time::sleep(length).await;
                             let words = json!({ "mode": "offline", "text": "开灯" }).to_string();
                             socket.send(Message::text(words)).await.unwrap();
+                        }
+                        Server::Recognises(length) => {
+                            let ready = tokio::time::Instant::now() + length;
+                            // Reading answers pings.
+                            let read = async { while socket.next().await.is_some() {} };
+                            if tokio::time::timeout_at(ready, read).await.is_err() {
+                                let words =
+                                    json!({ "mode": "offline", "text": "关灯" }).to_string();
+                                socket.send(Message::text(words)).await.unwrap_or_default();
+                            }
                         }
                         Server::Hangs => std::future::pending().await,
                     }
@@ -548,6 +596,28 @@ mod tests {
         let began = Instant::now();
         assert_eq!(hear(Server::Silent).await, nothing);
         assert!(began.elapsed() >= slow * 2, "a slow server gets more time");
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_after_its_audio_counted_as_noise_gets_more_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let settings = AsrSettings { result_timeout_ms: 3_000, ..AsrSettings::default() };
+        let settle_noise = Duration::from_millis(100);
+        let asr = FunAsr { settle_noise, ..FunAsr::new(url, &settings) };
+        let behaves = Server::Recognises(Duration::from_millis(600));
+        let server = tokio::spawn(serve(listener, Arc::new(Mutex::new(behaves))));
+        let hear = async || {
+            let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+            utterance.push(&[1_000; 960]).await.unwrap();
+            utterance.finish().await.unwrap().text
+        };
+        assert_eq!(hear().await, "");
+        while lock(&asr.known).hears_late {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(hear().await, "关灯");
         server.abort();
     }
 

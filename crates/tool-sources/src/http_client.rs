@@ -357,6 +357,7 @@ mod tests {
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
 
     use super::super::jsonrpc_repair::MAX_WEIGHT_CONFIGURED;
     use super::*;
@@ -425,24 +426,39 @@ mod tests {
         assert!(lost.load(Ordering::Relaxed));
     }
 
-    #[tokio::test]
-    async fn events_of_the_open_stream_are_weighed_and_repaired() {
+    /// Serves one request with a stream of these events, which stays open until the client closes
+    /// it. Returns the client and the address.
+    async fn stream_of(events: String) -> (RepairingClient, Arc<str>, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let heavy = format!("[{}]", vec!["[]"; MAX_WEIGHT_CONFIGURED / 64].join(","));
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close";
-        let light = r#"{"method":"notifications/tools/list_changed"}"#;
-        let answer = format!("{head}\r\n\r\ndata: {heavy}\n\ndata: {light}\n\n");
+        let client = hearken_outbound::http::client(&uri.parse().unwrap(), Duration::from_secs(9));
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            stream.read(&mut [0; 4_096]).await.unwrap();
-            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.write_all(format!("{head}{events}").as_bytes()).await.unwrap();
+            while stream.read(&mut [0; 4_096]).await.is_ok_and(|read| read > 0) {}
         });
-        let url = uri.parse().unwrap();
-        let client = hearken_outbound::http::client(&url, Duration::from_secs(9)).unwrap();
-        let client = RepairingClient::new(client);
-        let events = client.get_stream(uri.into(), None, None, None, HashMap::new()).await;
-        let events: Vec<_> = events.unwrap().filter_map(async |e| e.ok()?.data).collect().await;
+        (RepairingClient::new(client.unwrap()), uri.into(), serving)
+    }
+
+    #[tokio::test]
+    async fn the_stream_that_answers_a_notification_is_closed() {
+        let (client, uri, serving) = stream_of(": nothing\n\n".into()).await;
+        let told = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let told = serde_json::from_str(told).unwrap();
+        let sent = client.post_message(uri, told, None, None, HashMap::new()).await;
+        assert!(matches!(sent, Ok(StreamableHttpPostResponse::Accepted)));
+        serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn events_of_the_open_stream_are_weighed_and_repaired() {
+        let heavy = format!("[{}]", vec!["[]"; MAX_WEIGHT_CONFIGURED / 64].join(","));
+        let light = r#"{"method":"notifications/tools/list_changed"}"#;
+        let (client, uri, serving) = stream_of(format!("data: {heavy}\n\ndata: {light}\n\n")).await;
+        let events = client.get_stream(uri, None, None, None, HashMap::new()).await.unwrap();
+        let data = events.filter_map(async |event| event.ok()?.data);
+        let events: Vec<String> = data.take(1).collect().await;
         serving.await.unwrap();
         let [event] = &events[..] else { panic!("{} events have a message", events.len()) };
         assert!(event.contains("list_changed") && event.contains("jsonrpc"), "{event}");

@@ -16,6 +16,7 @@ mod parts;
 mod probing;
 mod rules;
 pub mod service_check;
+mod verify;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ use crate::{engines, http, self_signed};
 
 pub use self::data_folder::upgrade_store;
 pub use self::rules::prepare as prepare_rules;
+pub use self::verify::verify;
 
 /// Shutdown time after which the server no longer waits for read-only requests: if requests with
 /// side effects took at least this long to end, it stops without waiting for the rest.

@@ -100,6 +100,29 @@ fn base_args(command: &str, models_dir: &Path) -> Vec<OsString> {
     vec![command.into(), "--with-parent".into(), "--models".into(), models_dir.into()]
 }
 
+/// Checks the names of all models in the catalogue. Starts nothing, and needs no files.
+///
+/// # Errors
+/// The catalogue does not contain a model.
+pub fn check_models(config: &Config) -> anyhow::Result<()> {
+    let catalogue = Catalogue::built_in()?;
+    let llm = if uses_embedded_llm(config) || falls_back_to_embedded(config) {
+        config.embedded.llm_model.as_str()
+    } else {
+        ""
+    };
+    for (key, name) in [
+        ("turn_detection.model", config.turn_detection.model.as_str()),
+        ("speakers.model", config.speakers.model.as_str()),
+        ("embedded.llm_model", llm),
+    ] {
+        if !name.is_empty() && !is_file(name) {
+            catalogue.model(name).context(key)?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the configured turn detector; `None` if none is configured or its model is missing.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearken_base::reloadable::Reloadable;
+use hearken_base::wall_clock;
 use hearken_dialogue::turn_trace::{TracedSound, TracedTurn, TurnJournal};
 use hearken_ports::store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
 use hearken_providers::CallLog;
@@ -178,12 +179,13 @@ impl History {
         }
     }
 
-    /// Enforces the limits of age, number and size periodically. Never returns.
+    /// Enforces the limits of age, number and size periodically; a clock that jumps ahead deletes
+    /// nothing. Never returns.
     pub async fn keep_trimming(self) {
         let mut ticks = interval(TRIM_EVERY);
         loop {
             ticks.tick().await;
-            match self.trim(Timestamp::now()).await {
+            match self.trim(wall_clock::earliest()).await {
                 Ok(0) => {}
                 Ok(turns) => tracing::info!(turns, "deleted old turns of the history"),
                 Err(error) => tracing::warn!(%error, "cannot delete old turns of the history"),
@@ -191,7 +193,7 @@ impl History {
         }
     }
 
-    /// Enforces the limits at this time. Returns the number of deleted turns.
+    /// Enforces the limits at this earliest possible date. Returns the number of deleted turns.
     async fn trim(&self, now: Timestamp) -> Result<u64, StoreError> {
         let settings = self.settings();
         let mut deleted = 0;

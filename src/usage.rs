@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::wall_clock;
 use hearken_dialogue::usage::{UnsavedUsage, UsageMeter};
 use hearken_ports::store::{StoreError, StoreErrorKind, UsageGroup, UsageStore};
 use hearken_ports::usage::{UsageKey, Used};
 use hearken_proto::ids::DeviceId;
 use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use tokio::sync::Mutex;
 use tokio::time::interval;
@@ -26,6 +28,7 @@ const MOST_TOLD: u32 = 200;
 pub struct DailyUsage {
     meter: UsageMeter,
     store: Arc<dyn UsageStore>,
+    zone: TimeZone,
     /// True if other instances add to the same rows.
     others: bool,
     /// Held while counts are being stored. Contains the day whose stored rows were last read.
@@ -51,9 +54,15 @@ const GROUPS: [(UsageGroup, u32); 4] = [
 ];
 
 impl DailyUsage {
-    /// Creates it; `others` is true if other instances add to the same rows.
-    pub fn new(meter: UsageMeter, store: Arc<dyn UsageStore>, others: bool) -> Self {
-        Self { meter, store, others, saving: Arc::default() }
+    /// Creates it; days begin in this zone, and `others` is true if other instances add to the same
+    /// rows.
+    pub fn new(
+        meter: UsageMeter,
+        store: Arc<dyn UsageStore>,
+        zone: TimeZone,
+        others: bool,
+    ) -> Self {
+        Self { meter, store, zone, others, saving: Arc::default() }
     }
 
     /// Returns the meter.
@@ -75,7 +84,8 @@ impl DailyUsage {
                 tracing::warn!(%error, "cannot store usage; trying again later");
             }
             is_down = saved.is_err();
-            let today = self.meter.today();
+            // A clock that jumps ahead deletes nothing.
+            let today = wall_clock::earliest().to_zoned(self.zone.clone()).date();
             // Trims at once if the retention has changed.
             let due = Some((today, self.meter.settings().get().retention_days));
             if !is_down && trimmed != due && self.trim(today).await.is_ok() {

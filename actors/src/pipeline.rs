@@ -12,7 +12,7 @@ use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slot;
 use hearken_dialogue::admission::Admission;
 use hearken_dialogue::people::People;
-use hearken_dialogue::role::{CurrentRole, RoleLookup};
+use hearken_dialogue::role::{CurrentRole, RoleLookup, assigned, usable};
 use hearken_dialogue::speaker_tracker::SpeakerTracker;
 use hearken_dialogue::style::StyleLookup;
 use hearken_dialogue::tools::speakers::SpeakerTools;
@@ -420,7 +420,9 @@ impl Pipeline {
         others: SourceProvider,
     ) -> Arc<Toolbox> {
         let mut own: Vec<Arc<dyn ToolSource>> = vec![own.tools.clone(), own.things.clone()];
+        let mut others = others;
         if let Some(speakers) = speakers {
+            others = usable_by(Arc::clone(&speakers), others, Arc::clone(&self.ports.roles));
             own.push(Arc::new(SpeakerTools::new(speakers)));
         }
         let toolbox = Toolbox::new(own, others, self.settings.tools.clone());
@@ -451,6 +453,18 @@ impl Pipeline {
         let timeout = settings.device_timeout;
         McpHostActor::new(token, orders, session, tools, things, timeout, extras).start()
     }
+}
+
+/// Returns these sources without the ones that the role of the last speaker withholds.
+fn usable_by(
+    speakers: Arc<SpeakerTracker>,
+    sources: SourceProvider,
+    roles: RoleLookup,
+) -> SourceProvider {
+    Arc::new(move || {
+        let role = speakers.person().and_then(|person| assigned(&person.role_id, &*roles));
+        usable(sources(), role.as_deref())
+    })
 }
 
 /// Tools and people of the household for a device; none if it has no access to them.

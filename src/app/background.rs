@@ -55,6 +55,10 @@ pub(super) fn start(
     tasks.push(tokio::spawn(telemetry::maintain(parts.metrics.clone())));
     tasks.push(tokio::spawn(admission.govern(cpu_time, move || pool.busy())));
     tasks.extend(keep_records(records, process));
+    if parts.people.recognises() {
+        // Also without other instances: a restored backup changes the people of a running server.
+        tasks.push(tokio::spawn(parts.people.clone().follow_store()));
+    }
     if cluster.is_shared() {
         tasks.push(tokio::spawn(records.history.clone().follow_deletions()));
         let devices = frontends.devices.pipeline.device_registry().clone();

@@ -176,10 +176,11 @@ impl Records {
             calls,
         );
         let zone = config.time_zone();
-        let today = move || Timestamp::now().to_zoned(zone.clone()).date();
+        let of_day = zone.clone();
+        let today = move || Timestamp::now().to_zoned(of_day.clone()).date();
         let meter = UsageMeter::new(config.usage.clone(), today);
         turn_journal.count_with(meter.clone());
-        let usage = DailyUsage::new(meter, Arc::clone(store) as _, cluster.is_shared());
+        let usage = DailyUsage::new(meter, Arc::clone(store) as _, zone, cluster.is_shared());
         Self { turn_journal, history, usage }
     }
 }

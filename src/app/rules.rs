@@ -51,7 +51,7 @@ pub(super) fn before(
 }
 
 /// Returns the answers with the owner's sentences; `None` without a file of sentences.
-fn own_answers(config: &Config) -> anyhow::Result<Option<Arc<Answers>>> {
+pub(super) fn own_answers(config: &Config) -> anyhow::Result<Option<Arc<Answers>>> {
     if config.instant.templates.is_empty() {
         return Ok(None);
     }

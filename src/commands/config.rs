@@ -124,14 +124,16 @@ async fn stored(
 
 async fn check(file: Option<&Path>, env: &dyn EnvVars, services: bool) -> anyhow::Result<ExitCode> {
     let file = super::configuration_file(file);
-    let config = super::loaded(file.as_deref(), env)?.config;
+    let mut config = super::loaded(file.as_deref(), env)?.config;
+    config.server.data_dir = config::env::data_dir(&config.server.data_dir, env);
+    crate::app::verify(&config)?;
     let name =
         file.map_or("the environment and the defaults".to_owned(), |f| f.display().to_string());
     super::print(&format!("the configuration is valid: {name}"))?;
     if !services {
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = config::env::data_dir(&config.server.data_dir, env);
+    let folder = config.server.data_dir.clone();
     let mut status = ExitCode::SUCCESS;
     for ServiceCheck { key, address, took, outcome } in check_services(&config, &folder).await? {
         let found = match outcome {

@@ -41,7 +41,7 @@ pub enum TlsKind {
 /// Serves until a signal.
 ///
 /// # Errors
-/// Fails if the configuration, a model, the store's version or an address cannot be used.
+/// Fails if the configuration, which [`app::verify`] checks completely, a model, the store's version or an address cannot be used.
 pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let mut config = super::configuration(args.config.as_deref(), env)?;
     if let Some(dir) = args.record {
@@ -55,6 +55,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     }
     telemetry::start(&config.log, config.time_zone())?;
     config.server.data_dir = config::env::data_dir(&config.server.data_dir, env);
+    app::verify(&config)?;
     let models = config::env::models_dir(&config.embedded.models_dir, env);
     let engines = engines::needed(&config, &models)?;
     wall_clock::begin();

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::admin::sessions::{LoggedIn, USERNAME};
 use crate::http::AccessControl;
 use crate::http::admin_access::Admin;
+use crate::http::audit::admitted;
 use crate::http::auth::{AccessRule, Admission};
 use crate::http::chat_access::{Chats, UNFIT, refusal_of, session_of};
 use crate::http::fault::{Refusal, refusal};
@@ -69,13 +70,25 @@ impl FromRequest for Operator {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let access = state::<AccessControl>(request);
         let refused = match access.and_then(|access| access.auth.admin(request)) {
-            Ok(()) => return Either::Left(ready(Ok(Self(None)))),
+            Ok(()) => {
+                admitted(request, USERNAME);
+                return Either::Left(ready(Ok(Self(None))));
+            }
             Err(refused) => refused,
         };
         let Some(admin) = log_ins(request) else { return Either::Left(ready(Err(refused))) };
         let request = request.clone();
-        Either::Right(Box::pin(async move { admin.verified(&request).await.map(Some).map(Self) }))
+        Either::Right(Box::pin(
+            async move { logged_in(&admin, &request).await.map(Some).map(Self) },
+        ))
     }
+}
+
+/// Returns the user of the request's access token, if their right opens this route.
+async fn logged_in(admin: &Admin, request: &HttpRequest) -> Result<LoggedIn, Refusal> {
+    let who = admin.verified(request).await?;
+    admitted(request, &who.who);
+    Ok(who)
 }
 
 /// Returns the service that verifies logins, if this request has an access token.
@@ -171,7 +184,7 @@ impl FromRequest for AdminSession {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let request = request.clone();
-        Box::pin(async move { state::<Admin>(&request)?.verified(&request).await.map(Self) })
+        Box::pin(async move { logged_in(state::<Admin>(&request)?, &request).await.map(Self) })
     }
 }
 

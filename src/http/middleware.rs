@@ -1,7 +1,8 @@
 //! Middleware in front of every route, from the outside in: copies the headers, counts requests in
 //! progress, rewrites `/api/v1` to `/api`, assigns the request an id, logs it, checks its host and
 //! origin, applies CORS, recovers from panics, applies the limits per address, runs requests with
-//! side effects to their end, and answers HEAD like GET. Authorisation is in the routes.
+//! side effects to their end, notes changes of administration in the audit log, and answers HEAD
+//! like GET. Authorisation is in the routes.
 
 pub mod limits;
 mod origin;
@@ -35,6 +36,7 @@ use self::limits::{Limits, OverLimit};
 use self::origin::OriginRules;
 use self::traffic::Traffic;
 use crate::config::HttpConfig;
+use crate::http::audit::audited;
 use crate::http::fault::answer;
 use crate::http::held_body::hold;
 use crate::http::kept_connections::counted;
@@ -167,6 +169,7 @@ where
     let cors = state.cors();
     app.app_data(web::Data::from(state))
         .wrap(from_fn(head_and_old_clients))
+        .wrap(from_fn(audited))
         .wrap(from_fn(outliving::outliving))
         .wrap(from_fn(limited))
         .wrap(from_fn(recovered))

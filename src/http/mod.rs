@@ -3,6 +3,7 @@
 
 mod admin_access;
 mod administration;
+mod audit;
 mod auth;
 mod chat_access;
 mod clients;

@@ -77,3 +77,44 @@ pub fn description() -> Description {
 pub(crate) fn routes(services: &mut ServiceConfig) {
     services.service(SwaggerUi::new(format!("{DOCS}/{{page:.*}}")).url(OPENAPI, description()));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::http::request_identity::UNNAMED;
+
+    /// Segments of routes that stand where another route has an id. They win: an object with such
+    /// an id could not be named.
+    #[test]
+    fn no_id_can_be_the_segment_of_a_route_beside_it() {
+        let paths: Vec<String> = description().paths.paths.into_keys().collect();
+        let mut beside = BTreeMap::<String, BTreeSet<&str>>::new();
+        for path in &paths {
+            let Some((parent, id)) = path.rsplit_once('/') else { continue };
+            if !id.starts_with('{') {
+                continue;
+            }
+            for other in &paths {
+                let rest = other.strip_prefix(parent).and_then(|rest| rest.strip_prefix('/'));
+                let segment = rest.map(|rest| rest.split('/').next().unwrap_or(rest));
+                if let Some(segment) = segment.filter(|segment| !segment.starts_with('{')) {
+                    beside.entry(path.clone()).or_default().insert(segment);
+                }
+            }
+        }
+        // Ids of turns and roles are UUIDs, and orders are a fixed list.
+        for (path, segments) in [
+            ("/api/history/{id}", &["export", "summary"][..]),
+            ("/api/roles/{id}", &["try"]),
+            ("/api/devices/{id}/{order}", &["status", "tokens", "tools"]),
+        ] {
+            let found = beside.remove(path).unwrap_or_default();
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), segments, "{path}");
+        }
+        let devices = beside.remove("/api/devices/{id}").unwrap_or_default();
+        assert!(devices.iter().all(|segment| UNNAMED.contains(segment)), "{devices:?}");
+        assert!(beside.is_empty(), "ids of these can be segments: {beside:?}");
+    }
+}

@@ -16,6 +16,9 @@ use crate::http::fault::{Refusal, refusal};
 
 /// Maximum length of a device's id, in characters; a MAC address has 17.
 pub(crate) const MAX_ID_CHARS: usize = 64;
+/// Ids that no path names: clients and proxies drop `.` and `..`, and `bind` is a route beside the
+/// devices. A device with such an id could be neither shown nor deleted.
+pub(crate) const UNNAMED: [&str; 3] = [".", "..", "bind"];
 /// Maximum length of a token, in characters; ours have 54.
 const MAX_TOKEN_CHARS: usize = 512;
 /// Maximum wait for a body.
@@ -58,7 +61,7 @@ impl Caller {
     /// Reads both ids.
     ///
     /// # Errors
-    /// The device id is missing, or cannot be signed.
+    /// The device id is missing, cannot be signed, or cannot be in a path.
     pub(crate) fn from_request(request: &HttpRequest) -> Result<Self, Refusal> {
         let Some(device_id) = given(request, "device-id") else {
             return Err(refusal(Fault::BadRequest, "the header Device-Id is missing"));
@@ -67,8 +70,21 @@ impl Caller {
             return Err(refusal(Fault::BadRequest, "a Device-Id must not contain `|`"));
         }
         let device_id = DeviceId::new(device_id.to_lowercase());
+        check_named(&device_id)?;
         Ok(Self { device_id, client_id: client_of(request) })
     }
+}
+
+/// Checks that a path can name the device.
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn check_named(device_id: &DeviceId) -> Result<(), Refusal> {
+    if UNNAMED.contains(&device_id.as_str()) {
+        let about = format!("a Device-Id must not be one of {}", UNNAMED.join(" "));
+        return Err(refusal(Fault::BadRequest, &about));
+    }
+    Ok(())
 }
 
 /// Returns the client id; empty if there is none.
@@ -246,5 +262,19 @@ mod tests {
         is(&[("host", "h"), ("x-forwarded-port", "8443")], true, Some("http://h:8443/"));
         is(&[("host", "h")], true, Some("http://h:8080/"));
         is(&[("x-forwarded-host", "a:81, b")], true, Some("http://a:81/"));
+    }
+
+    #[test]
+    fn ids_that_no_path_names_are_refused() {
+        let caller = |id: &str| {
+            let request = TestRequest::default().insert_header(("device-id", id));
+            Caller::from_request(&request.to_http_request()).map(|caller| caller.device_id)
+        };
+        for id in [".", "..", "bind", " BIND ", "a|b"] {
+            assert!(caller(id).is_err(), "{id}");
+        }
+        for id in ["...", "binding", "status", "aa:bb:cc:dd:ee:ff", "a/b"] {
+            assert_eq!(caller(id).unwrap().as_str(), id);
+        }
     }
 }

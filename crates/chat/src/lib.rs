@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use hearken_base::reloadable::Reloadable;
 use hearken_base::tasks::{NotBegun, Tasks};
-use hearken_dialogue::role::{AssignedRole, RoleLookup, configured};
+use hearken_dialogue::role::{AssignedRole, RoleLookup, assigned};
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::{LocalTime, TurnError};
 use hearken_ports::usage::LimitReached;
@@ -88,7 +88,7 @@ pub struct ChatService {
 impl ChatService {
     /// Returns the current role of chat sessions.
     fn role(&self) -> Option<Arc<AssignedRole>> {
-        configured(&self.roles, &self.settings.get().role)
+        assigned(&self.settings.get().role, &*self.roles)
     }
 }
 

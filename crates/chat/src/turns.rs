@@ -283,9 +283,7 @@ impl ChatService {
         let others: SourceProvider = if self.settings.get().server_tools {
             let service = self.clone();
             let id = id.clone();
-            Arc::new(move || {
-                usable((service.tools)(&id), &service.settings.get().role, service.role())
-            })
+            Arc::new(move || usable((service.tools)(&id), service.role().as_deref()))
         } else {
             Arc::new(Vec::new)
         };

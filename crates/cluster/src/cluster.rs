@@ -87,6 +87,17 @@ impl Cluster {
         Self::join(config, None, process)
     }
 
+    /// Checks the address of Redis. Connects to nothing.
+    ///
+    /// # Errors
+    /// The address cannot be parsed.
+    pub fn check(config: &RedisConfig) -> Result<(), ClusterError> {
+        if config.url.is_empty() {
+            return Ok(());
+        }
+        redis::Client::open(config.url.expose()).map(drop).map_err(ClusterError)
+    }
+
     /// Does the same as [`Cluster::start`] over streams from `open_stream`, instead of the network.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use super::memory::{Memory, push_user};
 use super::spoken_language::SpokenLanguage;
 use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
-use crate::role::{AssignedRole, RoleLookup};
+use crate::role::{AssignedRole, RoleLookup, assigned};
 use crate::speaker_tracker::{SpeakerTracker, attributed, without_deleted};
 
 /// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
@@ -180,7 +180,7 @@ impl Dialogue {
 
     /// Returns the style of a turn of this person.
     fn style_for(&self, person: Option<&Arc<Person>>) -> ConversationStyle {
-        let own = person.and_then(|person| (self.roles)(&person.role_id));
+        let own = person.and_then(|person| assigned(&person.role_id, &*self.roles));
         (self.style)().with_role(own)
     }
 
@@ -377,7 +377,12 @@ mod tests {
     #[test]
     fn a_role_without_memory_receives_the_whole_question() {
         let settings = RoleSettings { memory: false, ..RoleSettings::default() };
-        let role = AssignedRole { role_id: "r".into(), name: "r".into(), settings };
+        let role = AssignedRole {
+            role_id: "r".into(),
+            name: "r".into(),
+            settings,
+            ..AssignedRole::default()
+        };
         let style =
             ConversationStyle { role: Some(Arc::new(role)), ..ConversationStyle::default() };
         let mut d = talked_to("be kind", 4, style);
@@ -495,6 +500,8 @@ mod tests {
             assert!(!system.contains(IN_CHINESE), "{system}");
             let role = d.role(person.as_ref()).unwrap();
             assert_eq!((role.voice.as_str(), prompt.messages.len()), (voice, messages));
+            let is_gone = person.is_some_and(|person| person.role_id == "gone");
+            assert_eq!(role.is_missing, is_gone, "its tools are withheld, and no limit is lost");
         }
     }
 

@@ -142,6 +142,9 @@ pub enum PeopleError {
     Store(#[source] BoxError),
 }
 
+/// Polling interval for changes in the store.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
 /// Maximum number of remembered names of deleted people.
 const MOST_DELETED: usize = 256;
 
@@ -162,8 +165,12 @@ struct Inner {
     embedder: Option<Arc<dyn SpeakerEmbedder>>,
     settings: SpeakerSettings,
     known: Mutex<Vec<Arc<Person>>>,
-    /// Names of people who were deleted while the server runs: prompts no longer contain them.
+    /// Names of people who were deleted or renamed while the server runs: prompts no longer contain
+    /// them.
     deleted: Mutex<HashSet<String>>,
+    /// Version of the store from which `known` was read. Held while the store is read or changed
+    /// together with `known`: a slow read must not undo a change.
+    version: tokio::sync::Mutex<String>,
 }
 
 impl People {
@@ -175,7 +182,9 @@ impl People {
         settings: SpeakerSettings,
     ) -> Self {
         let known = Mutex::default();
-        Self(Arc::new(Inner { store, embedder, settings, known, deleted: Mutex::default() }))
+        let deleted = Mutex::default();
+        let version = tokio::sync::Mutex::default();
+        Self(Arc::new(Inner { store, embedder, settings, known, deleted, version }))
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Arc<Person>>> {
@@ -197,11 +206,43 @@ impl People {
     /// # Errors
     /// Fails if the store does; then the people are unchanged.
     pub async fn refresh(&self) -> Result<(), BoxError> {
+        let mut version = self.0.version.lock().await;
+        let latest = self.0.store.people_version().await?;
+        self.read(&mut version, latest).await
+    }
+
+    /// Reads the people again whenever the store has changed, by another instance or a command.
+    /// Never returns.
+    pub async fn follow_store(self) {
+        let mut has_failed = false;
+        loop {
+            let failed = self.follow_once().await.err();
+            // Once is enough for the log.
+            if let Some(error) = failed.as_ref().filter(|_| !has_failed) {
+                tracing::warn!(error, "cannot follow changes of the enrolled people");
+            }
+            has_failed = failed.is_some();
+            tokio::time::sleep(FOLLOW_EVERY).await;
+        }
+    }
+
+    async fn follow_once(&self) -> Result<(), BoxError> {
+        let mut version = self.0.version.lock().await;
+        let latest = self.0.store.people_version().await?;
+        if *version == latest { Ok(()) } else { self.read(&mut version, latest).await }
+    }
+
+    /// Reads the people. The version was read before them: they may be newer, but not older.
+    async fn read(&self, version: &mut String, latest: String) -> Result<(), BoxError> {
         let read: Vec<Arc<Person>> =
             self.0.store.people().await?.into_iter().map(Arc::new).collect();
         let before = std::mem::replace(&mut *self.known(), read.clone());
-        let is_gone = |person: &&Arc<Person>| !read.iter().any(|other| other.id == person.id);
-        before.iter().filter(is_gone).for_each(|person| self.note_deleted(&person.name));
+        let has_name = |person: &Person| {
+            read.iter().any(|other| other.id == person.id && other.name == person.name)
+        };
+        let gone = before.iter().filter(|person| !has_name(person));
+        gone.for_each(|person| self.note_deleted(&person.name));
+        *version = latest;
         Ok(())
     }
 
@@ -217,7 +258,7 @@ impl People {
         deleted.insert(name.to_owned());
     }
 
-    /// Reports whether a person of this name was deleted, and no other person has it.
+    /// Reports whether a person of this name was deleted or renamed, and no other person has it.
     pub fn was_deleted(&self, name: &str) -> bool {
         self.deleted().contains(name) && !self.known().iter().any(|person| person.name == name)
     }
@@ -315,6 +356,7 @@ impl People {
             facts: Vec::new(),
             exchanges: Vec::new(),
         };
+        let _alone = self.0.version.lock().await;
         done(self.0.store.add_person(&person).await)?;
         self.deleted().remove(&person.name);
         let person = Arc::new(person);
@@ -328,8 +370,14 @@ impl People {
     /// Fails if the name is taken or invalid, or there is no such person.
     pub async fn rename(&self, id: &PersonId, name: &str) -> Result<Arc<Person>, PeopleError> {
         let name = name_of(name)?;
+        let _alone = self.0.version.lock().await;
         self.done(id, self.0.store.rename_person(id, &name).await)?;
-        self.changed(id, |person| person.name = name).ok_or(PeopleError::Unknown)
+        let mut before = String::new();
+        let renamed = self.changed(id, |person| before = std::mem::replace(&mut person.name, name));
+        let renamed = renamed.ok_or(PeopleError::Unknown)?;
+        // Remembered words under the old name would introduce a second person.
+        self.note_deleted(&before);
+        Ok(renamed)
     }
 
     /// Assigns a person the role that answers them; empty for none.
@@ -341,6 +389,7 @@ impl People {
         id: &PersonId,
         role_id: &str,
     ) -> Result<Arc<Person>, PeopleError> {
+        let _alone = self.0.version.lock().await;
         self.done(id, self.0.store.set_person_role(id, role_id).await)?;
         let give = |person: &mut Person| role_id.clone_into(&mut person.role_id);
         self.changed(id, give).ok_or(PeopleError::Unknown)
@@ -351,6 +400,7 @@ impl People {
     /// # Errors
     /// Fails if there is no such person, or the store failed.
     pub async fn learn_more(&self, id: &PersonId, voice: &Voice) -> Result<(), PeopleError> {
+        let _alone = self.0.version.lock().await;
         self.done(id, self.0.store.add_voice(id, voice).await)?;
         self.changed(id, |person| {
             person.voices.push(voice.to_vec());
@@ -369,6 +419,7 @@ impl People {
             return Err(PeopleError::Fact);
         }
         let memory = PersonMemory::Fact(fact.to_owned());
+        let _alone = self.0.version.lock().await;
         self.done(id, self.0.store.remember(id, &memory).await)?;
         self.changed(id, |person| {
             person.facts.push(fact.to_owned());
@@ -389,6 +440,7 @@ impl People {
     ) -> Result<(), PeopleError> {
         let short = |text: &str| text.chars().take(MOST_EXCHANGE_CHARS).collect();
         let exchange = hearken_ports::Exchange { said: short(said), answered: short(answered) };
+        let _alone = self.0.version.lock().await;
         self.done(id, self.0.store.remember(id, &PersonMemory::Exchange(exchange.clone())).await)?;
         self.changed(id, |person| {
             person.exchanges.push(exchange);
@@ -402,6 +454,7 @@ impl People {
     /// # Errors
     /// Fails if there is no such person, or the store failed.
     pub async fn forget_memories(&self, id: &PersonId) -> Result<(), PeopleError> {
+        let _alone = self.0.version.lock().await;
         let was_there = self.0.store.forget_memories(id).await.map_err(PeopleError::Store)?;
         if !was_there {
             self.drop_known(id);
@@ -419,6 +472,7 @@ impl People {
     /// # Errors
     /// Fails if there is no such person, or the store failed.
     pub async fn delete(&self, id: &PersonId) -> Result<(), PeopleError> {
+        let _alone = self.0.version.lock().await;
         let was_there = self.0.store.delete_person(id).await.map_err(PeopleError::Store)?;
         self.drop_known(id);
         was_there.then_some(()).ok_or(PeopleError::Unknown)
@@ -561,6 +615,40 @@ mod tests {
         store.delete_person(&anna.id).await.unwrap();
         people.refresh().await.unwrap();
         assert!(people.was_deleted("Anna"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_change_of_another_instance_is_followed_within_two_seconds() {
+        let (here, store, heard) = people(SpeakerSettings::default());
+        let there = People::new(store.clone(), None, SpeakerSettings::default());
+        let following = tokio::spawn(here.clone().follow_store());
+        heard.hears(Some(0));
+        let voice: Voice = (0..8).map(|n| if n == 0 { 1.0 } else { 0.0 }).collect();
+        let later = async || tokio::time::sleep(2 * FOLLOW_EVERY).await;
+        let recognised = async || here.identify(vec![3_000; 48_000]).await.person;
+        let anna = there.enrol("Anna", &vec![voice.clone(); SENTENCES]).await.unwrap();
+        later().await;
+        assert_eq!(recognised().await.unwrap().name, "Anna");
+        there.rename(&anna.id, "Hanna").await.unwrap();
+        there.give_role(&anna.id, "calm").await.unwrap();
+        there.remember(&anna.id, "likes tea").await.unwrap();
+        there.converse(&anna.id, "hello", "hi").await.unwrap();
+        there.learn_more(&anna.id, &voice).await.unwrap();
+        later().await;
+        assert_eq!(recognised().await, there.get(&anna.id));
+        assert!(here.was_deleted("Anna"), "words under the old name lose their mark");
+        there.forget_memories(&anna.id).await.unwrap();
+        later().await;
+        assert!(recognised().await.unwrap().facts.is_empty());
+        there.delete(&anna.id).await.unwrap();
+        // While the store fails, the last state remains; then it is followed again.
+        *store.fails.lock().unwrap() = true;
+        later().await;
+        assert!(recognised().await.is_some());
+        *store.fails.lock().unwrap() = false;
+        later().await;
+        assert!(recognised().await.is_none() && here.all().is_empty());
+        following.abort();
     }
 
     proptest! {

@@ -58,6 +58,12 @@ impl ConversationStyle {
     #[must_use]
     pub fn with_role(self, role: Option<Arc<AssignedRole>>) -> Self {
         let Some(role) = role else { return self };
+        if role.is_missing {
+            // The limits and the name of the device's role still apply.
+            let mut device = self.role.map_or(AssignedRole::missing(), Arc::unwrap_or_clone);
+            device.is_missing = true;
+            return Self { role: Some(Arc::new(device)), ..self };
+        }
         let instructs = !role.system_prompt.trim().is_empty();
         let system_prompt = if instructs { String::new() } else { self.system_prompt };
         let role = match &self.role {
@@ -66,6 +72,7 @@ impl ConversationStyle {
                 role_id: role.role_id.clone(),
                 name: role.name.clone(),
                 settings: role.settings.over(&device.settings),
+                is_missing: device.is_missing,
             }),
         };
         Self { system_prompt, role: Some(role), ..self }

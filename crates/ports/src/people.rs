@@ -72,6 +72,10 @@ pub trait PersonStore: Send + Sync {
     /// Returns all people, in the order in which they were added.
     async fn people(&self) -> Result<Vec<Person>, BoxError>;
 
+    /// Returns a text that differs after every change of the people, their voices and their
+    /// memories. Reading it costs much less than reading the people.
+    async fn people_version(&self) -> Result<String, BoxError>;
+
     /// Adds a person with all their data.
     async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError>;
 

@@ -10,7 +10,7 @@ use hearken_base::paced_log::PacedLog;
 use hearken_base::reloadable::Reloadable;
 use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::parts::Parts;
-use hearken_dialogue::role::{AssignedRole, RoleLookup, configured, usable};
+use hearken_dialogue::role::{AssignedRole, RoleLookup, assigned, usable};
 use hearken_dialogue::run_turn::answer;
 use hearken_dialogue::tools::{SourceProvider, Toolbox};
 use hearken_dialogue::turn_rate::TurnRates;
@@ -62,7 +62,7 @@ pub struct TextGateway {
 impl TextGateway {
     /// Returns the current role of text clients.
     pub(crate) fn role(&self) -> Option<Arc<AssignedRole>> {
-        configured(&self.roles, &self.settings.get().role)
+        assigned(&self.settings.get().role, &*self.roles)
     }
 }
 
@@ -465,9 +465,7 @@ impl RequestExecutor {
         let style = Arc::clone(session.shared_style());
         let others: SourceProvider = if service.settings.get().server_tools {
             let service = service.clone();
-            Arc::new(move || {
-                usable((service.tools)(&id, &style), &service.settings.get().role, service.role())
-            })
+            Arc::new(move || usable((service.tools)(&id, &style), service.role().as_deref()))
         } else {
             Arc::new(Vec::new)
         };

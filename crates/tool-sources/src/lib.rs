@@ -106,12 +106,17 @@ impl Sources {
 
     /// Returns the sources of a device's conversation, without the ones switched off for it: the
     /// built-in tools, each remote server that the device may use, and one source for all tool
-    /// clients of its agent, whose clients may change during the conversation.
+    /// clients of its agent, whose clients may change during the conversation. None if the device's
+    /// role does not exist.
     fn of_conversation(
         &self,
         device: &DeviceId,
         overrides: &Overrides,
     ) -> Vec<Arc<dyn ToolSource>> {
+        let role = self.overrides.role_of(overrides);
+        if role.as_ref().is_some_and(|role| role.is_missing) {
+            return Vec::new();
+        }
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !self.builtin.is_empty() {
             // Devices are offered only weather, time and place: small models choose badly among
@@ -119,7 +124,6 @@ impl Sources {
             all.push(Arc::new(self.builtin.clone()));
         }
         all.extend(self.servers.sources(Some(device)).into_iter().map(|s| Arc::new(s) as _));
-        let role = self.overrides.role(&overrides.role_id);
         let mut off = overrides.off.clone();
         off.extend(role.into_iter().flat_map(|role| role.tools_off.clone()));
         let clients = AgentTools::new(self.endpoint.clone(), &overrides.agent, &off);
@@ -206,7 +210,7 @@ impl Sources {
         Arc::new(move |device| {
             let own = overrides.of_device(device);
             let system_prompt = own.system_prompt.clone();
-            let role = overrides.role(&own.role_id);
+            let role = overrides.role_of(&own);
             ConversationStyle { system_prompt, role, ..ConversationStyle::default() }
         })
     }

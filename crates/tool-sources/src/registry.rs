@@ -431,15 +431,16 @@ impl Registry {
     fn shown(&self, device: &DeviceId, overrides: &Overrides) -> DeviceToolsView {
         let id = device.as_str();
         let off = &overrides.off;
-        let role = self.0.sources.overrides.role(&overrides.role_id);
-        let clients_off =
-            overrides.is_off(ENDPOINT) || role.as_ref().is_some_and(|role| role.is_off(ENDPOINT));
+        let role = self.0.sources.overrides.role_of(overrides);
+        let is_off =
+            |name: &str| role.as_ref().is_some_and(|role| role.is_missing || role.is_off(name));
+        let clients_off = overrides.is_off(ENDPOINT) || is_off(ENDPOINT);
         let source = |s: SourceReport| SourceOfDevice {
             on: s.state != SourceState::Disabled
                 && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))
                 && !(s.origin == Origin::Endpoint && clients_off)
                 && !off.contains(&s.name)
-                && !role.as_ref().is_some_and(|role| role.is_off(&s.name)),
+                && !is_off(&s.name),
             name: s.name,
             kind: s.kind,
         };

@@ -1,6 +1,7 @@
 //! All remote servers, from the configuration and added at run time: list, state and reports. Not
 //! for maintaining a connection, nor for access control.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hearken_ports::ToolSource as _;
@@ -93,6 +94,11 @@ impl ServerEntry {
     }
 }
 
+fn taken(server: &ToolServer) -> ToolServerError {
+    let reason = "another server has this `name` already".into();
+    ToolServerError { server: server.name.clone(), reason }
+}
+
 /// Report on a remote server. Its settings contain secrets: mask them before they are shown.
 pub(super) struct ServerReport {
     pub(super) source: SourceReport,
@@ -100,6 +106,21 @@ pub(super) struct ServerReport {
 }
 
 impl Servers {
+    /// Checks the settings of all servers, and that their names differ. Starts none.
+    ///
+    /// # Errors
+    /// A setting cannot be used, as for [`Servers::start`].
+    pub fn check(servers: &[ToolServer]) -> Result<(), ToolServerError> {
+        let mut names = HashSet::new();
+        for server in servers {
+            server.checked()?;
+            if !names.insert(&server.name) {
+                return Err(taken(server));
+            }
+        }
+        Ok(())
+    }
+
     /// Connects to all enabled servers; they end with `process`. Needs a running runtime.
     ///
     /// # Errors
@@ -114,8 +135,7 @@ impl Servers {
         let all = Self { kept: Mutex::default(), environment, token, pins: Pins::default() };
         for server in servers {
             if !all.add(server.clone(), Origin::Configuration)? {
-                let reason = "another server has this `name` already".into();
-                return Err(ToolServerError { server: server.name.clone(), reason });
+                return Err(taken(server));
             }
         }
         Ok(all)

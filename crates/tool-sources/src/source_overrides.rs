@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use hearken_dialogue::role::AssignedRole;
+use hearken_dialogue::role::{AssignedRole, assigned};
 use hearken_ports::store::Device;
 use hearken_proto::ids::{DeviceId, SessionId};
 
@@ -90,6 +90,11 @@ impl OverrideTable {
     /// Returns the choices for a device.
     pub(super) fn of_device(&self, id: &DeviceId) -> Arc<Overrides> {
         self.read().of_device(id)
+    }
+
+    /// Returns the role that is assigned by these choices.
+    pub(super) fn role_of(&self, overrides: &Overrides) -> Option<Arc<AssignedRole>> {
+        assigned(&overrides.role_id, |role_id| self.role(role_id))
     }
 
     /// Returns a role.
@@ -177,5 +182,30 @@ impl RunningSession {
 impl Drop for RunningSession {
     fn drop(&mut self) {
         self.overrides.write().sessions.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_whose_role_does_not_exist_is_answered_in_a_missing_role() {
+        let table = OverrideTable::default();
+        let calm =
+            AssignedRole { role_id: "1".into(), name: "calm".into(), ..AssignedRole::default() };
+        table.set_roles(HashMap::from([("1".into(), Arc::new(calm.clone()))]));
+        let role_of = |role_id: &str| {
+            let overrides = Overrides { role_id: role_id.into(), ..Overrides::default() };
+            table.role_of(&overrides).map(Arc::unwrap_or_clone)
+        };
+        assert_eq!(role_of(""), None);
+        assert_eq!(role_of("1"), Some(calm));
+        // A device is given the id of a role, not its name.
+        for gone in ["2", "calm"] {
+            assert_eq!(role_of(gone), Some(AssignedRole::missing()), "{gone}");
+        }
+        table.set_roles(HashMap::new());
+        assert_eq!(role_of("1"), Some(AssignedRole::missing()), "it was deleted");
     }
 }

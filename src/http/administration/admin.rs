@@ -15,6 +15,8 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::admin::{ChangeError, LoginError, Source, TokenPair};
+use crate::config::names;
+use crate::http::ToolsApi;
 use crate::http::admin_access::{Admin, Attempt, Figures, not_logged_in};
 use crate::http::extract::{AdminSession, JsonBody};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
@@ -27,6 +29,8 @@ use crate::http::request_identity::json as json_body;
 const PAGE: u32 = 50;
 /// Maximum page size.
 const MAX_PAGE: u32 = 500;
+/// Settings that name a role.
+const ROLES: [&str; 2] = ["chat.role", "gateway.role"];
 
 /// Renders all changeable settings by section, with the source of each value.
 fn shown(admin: &Admin) -> HttpResponse {
@@ -140,11 +144,13 @@ pub(crate) async fn change(
     session: AdminSession,
     body: JsonBody<SettingsChange>,
     admin: web::Data<Admin>,
+    tools: web::Data<ToolsApi>,
 ) -> RouteResult {
     let wanted = flat(body.0.0)?;
     if wanted.is_empty() {
         return Err(refusal(Fault::BadRequest, "name at least one setting"));
     }
+    known_roles(&wanted, &admin, &tools).await?;
     let change = admin.settings.change(&wanted, &session.0.who, Timestamp::now());
     change.await.map_err(|error| match &error {
         ChangeError::Environment(_) => refusal(Fault::Conflict, &error.to_string()),
@@ -152,6 +158,31 @@ pub(crate) async fn change(
         _ => refusal(Fault::BadRequest, &error.to_string()),
     })?;
     Ok(shown(&admin))
+}
+
+/// Checks that the roles among these settings exist. A role that is set already may be gone.
+async fn known_roles(
+    wanted: &BTreeMap<String, Value>,
+    admin: &Admin,
+    tools: &ToolsApi,
+) -> Result<(), Refusal> {
+    for (name, value) in wanted {
+        let key = names::resolve(name).path;
+        let called = value.as_str().unwrap_or_default();
+        let is_set =
+            || admin.settings.shown().iter().any(|(set, now, _)| *set == key && now == value);
+        if called.is_empty() || !ROLES.contains(&key.as_str()) || is_set() {
+            continue;
+        }
+        let roles = tools.registry.roles().await.map_err(|error| store_failed(&error))?;
+        if !roles.iter().any(|role| role.role_id == called || role.name == called) {
+            let about = format!(
+                "`{key}` is neither the id nor the name of a role: list them with `GET /api/roles`"
+            );
+            return Err(refusal(Fault::BadRequest, &about));
+        }
+    }
+    Ok(())
 }
 
 /// Flattens settings to dotted names: `{"llm": {"model": "x"}}` and `{"llm.model": "x"}` are

@@ -152,8 +152,13 @@ impl From<HistoryTurn> for KeptTurn {
     }
 }
 
-/// Parses the filter of a request.
-fn filter(request: &HttpRequest) -> Result<HistoryFilter, Refusal> {
+/// Parameters that select turns.
+const SELECTING: [&str; 5] = ["client", "kind", "outcome", "q", "before"];
+
+/// Parses the filter of a request, which may also have these parameters. An unknown one is refused:
+/// ignored, it would select the turns of others.
+fn filter(request: &HttpRequest, others: &[&str]) -> Result<HistoryFilter, Refusal> {
+    only(request, &[&SELECTING, others].concat())?;
     let word = |name| text(request, name, Fault::BadRequest).map(Option::unwrap_or_default);
     let words = word("q")?;
     if words.chars().count() > MOST_CHARS {
@@ -204,7 +209,7 @@ pub(crate) async fn list(
     request: HttpRequest,
     history: web::Data<History>,
 ) -> RouteResult {
-    let filter = filter(&request)?;
+    let filter = filter(&request, &["limit"])?;
     let limit = number(&request, "limit", 1..=MOST, Fault::BadRequest)?.unwrap_or(USUAL);
     // One extra turn shows whether there is another page.
     let mut turns =
@@ -417,7 +422,8 @@ pub(crate) async fn export(
     let mut response = HttpResponse::Ok();
     response.content_type(ContentType::json());
     response.insert_header((CONTENT_DISPOSITION, "attachment; filename=\"hearken-history.json\""));
-    let export = Export { history: history.get_ref().clone(), filter: filter(&request)?, pages: 0 };
+    let export =
+        Export { history: history.get_ref().clone(), filter: filter(&request, &[])?, pages: 0 };
     // The export ends when the client loses its access, also while it reads slowly.
     let pages = Box::pin(unfold(Some(export), next_page));
     let ended = Box::pin(refused::<Operator>(request));

@@ -3,13 +3,13 @@
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::Method;
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, web};
 use hearken_base::tasks::{NotBegun, Tasks};
 use hearken_proto::fault::Fault;
 use tracing::Instrument as _;
 
+use crate::http::audit::CHANGING;
 use crate::http::fault::answer;
 
 /// Routes that end with their client: a chat message is dropped while it has had no effect, and the
@@ -23,10 +23,9 @@ const ENDING_WITH_CLIENT: [&str; 4] = [
 
 /// Returns true if the request may have side effects.
 fn has_effects(request: &ServiceRequest) -> bool {
-    let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     // Percent-decoded, as for the selection of the route.
     let pattern = request.resource_map().match_pattern(request.match_info().as_str());
-    changes.contains(request.method())
+    CHANGING.contains(request.method())
         && pattern.is_some_and(|pattern| !ENDING_WITH_CLIENT.contains(&pattern.as_str()))
 }
 

@@ -204,7 +204,8 @@ pub(crate) async fn change(
     told(outcome, HttpResponse::Ok())
 }
 
-/// Deletes a role with its versions; its devices and people use the configuration again.
+/// Deletes a role with its versions; its devices and people keep its id, and have no tools of the server
+/// until they get another role or none.
 #[utoipa::path(delete, path = "/api/roles/{id}", tag = "roles", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn delete(

@@ -18,7 +18,7 @@ use crate::http::devices::device_records::disconnect;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::params;
-use crate::http::request_identity::Caller;
+use crate::http::request_identity::{Caller, check_named};
 use crate::http::{AccessControl, DeviceEndpoint, ToolsApi};
 
 /// Path of the tokens of a device.
@@ -90,6 +90,7 @@ pub(crate) async fn make_for_device(
     audit: web::Data<dyn SettingsStore>,
 ) -> RouteResult {
     let device_id = id_of(&path);
+    check_named(&device_id)?;
     let wanted = given("client_id", asked.0.client_id.as_deref())?.map(Secret::new);
     let holder = access.store.token_holder(&device_id).await.map_err(|e| store_failed(&e))?;
     let client_id = match (wanted, holder.client_id) {

@@ -62,6 +62,29 @@ async fn a_changed_setting_reaches_a_connected_text_client() {
 }
 
 #[tokio::test]
+async fn a_setting_names_an_existing_role_or_none() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |config| config.chat.role = "Gone".into()).await;
+    let body = json!({"name": "Calm"});
+    let (_, role) = ask(&admin.server, Method::POST, "/api/roles", &admin.token, body).await;
+    for (key, role, expected) in [
+        ("gateway.role", json!("Calm"), 200),
+        ("gateway.role", role["id"].clone(), 200),
+        ("gateway.role", json!("calm"), 400),
+        ("chat.role", json!("Calmm"), 400),
+        ("chat.role", json!("Gone"), 200),
+        ("chat.role", json!(""), 200),
+        ("chat.role", json!("Gone"), 400),
+        ("chat.role", Value::Null, 200),
+    ] {
+        let (status, told) = admin.ask(Method::PATCH, "/config", json!({key: role})).await;
+        assert_eq!(status, expected, "{key} {role}: {told}");
+        let about = told["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(about.contains(key), status == 400, "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_device_and_an_application_get_new_settings_at_the_next_turn() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;

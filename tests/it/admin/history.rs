@@ -228,7 +228,20 @@ async fn requests_without_a_token_and_invalid_queries_are_refused() {
         assert_eq!(status, if unknown { 404 } else { 200 }, "{method} {path}: {told}");
     }
     let long = format!("?q={}", "x".repeat(201));
-    for query in ["?limit=0", "?limit=201", "?before=x", "?before=0", "?q=", "?client=", &long] {
+    for query in [
+        "?limit=0",
+        "?limit=201",
+        "?before=x",
+        "?before=0",
+        "?q=",
+        "?client=",
+        &long,
+        "?device=a",
+        "?client=a&from=2026-01-01",
+        "?client=a&client=b",
+        "/export?device=a",
+        "/export?client=a&limit=1",
+    ] {
         assert_eq!(history(&admin, Method::GET, query).await.0, 400, "{query}");
     }
     for query in [

@@ -2,6 +2,7 @@
 //! that change at run time. Not for the effect of each setting.
 
 mod accounts;
+mod audit;
 mod backup;
 mod changes;
 mod history;

@@ -165,9 +165,14 @@ async fn the_rest_of_the_role_works(
     assert_eq!(ask(server, Method::DELETE, &path, Value::Null).await.0, 204);
     let asked = next_turn(vendors, person).await;
     assert!(asked["messages"][0]["content"].as_str().unwrap().starts_with("Be brief."), "{asked}");
-    assert!(has_builtin_tools(&asked), "{asked}");
+    assert!(!has_builtin_tools(&asked), "the role withheld them: {asked}");
     let (_, shown) = ask(server, Method::GET, ONE, Value::Null).await;
-    assert_eq!(shown["role"], Value::Null);
+    assert_eq!(shown["role"], *id, "it can be seen");
+    let (status, told) = ask(server, Method::PATCH, ONE, json!({"role": id})).await;
+    assert_eq!(status, 400, "{told}");
+    let (status, shown) = ask(server, Method::PATCH, ONE, json!({"role": null})).await;
+    assert_eq!((status, &shown["role"]), (200, &Value::Null));
+    assert!(has_builtin_tools(&next_turn(vendors, person).await));
 }
 
 #[tokio::test]

@@ -54,6 +54,10 @@ impl PersonStore for MemoryPeople {
         Ok(self.people()?.clone())
     }
 
+    async fn people_version(&self) -> Result<String, BoxError> {
+        Ok(format!("{:?}", self.people()?))
+    }
+
     async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError> {
         let mut persons = self.people()?;
         if persons.iter().any(|known| known.name == person.name) {

@@ -60,8 +60,8 @@ pub trait RoleStore: Send + Sync {
         now: Timestamp,
     ) -> Result<RoleOutcome, StoreError>;
 
-    /// Deletes a role with its versions; devices and people with this role then have none. Returns
-    /// false if there is none.
+    /// Deletes a role with its versions. Devices and people with this role keep its id, which then
+    /// names no role. Returns false if there is none.
     async fn delete_role(&self, role_id: &str) -> Result<bool, StoreError>;
 
     /// Returns the versions of a role, newest first.

@@ -59,13 +59,14 @@ pub(super) async fn note(
 }
 
 /// Removes deletions that no running turn can precede, and those recorded by a clock that was
-/// ahead.
+/// ahead. A clock that jumps ahead removes none: a running turn would store deleted data again.
 pub(super) async fn forget_old(
     work: &mut StoreTransaction,
     now: Timestamp,
 ) -> Result<(), SqlError> {
+    let before = now.min(wall_clock::earliest()).saturating_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
     sqlx::query("DELETE FROM deletions WHERE until_ms < $1 OR until_ms > $2")
-        .bind(now.saturating_sub(KEPT_FOR).unwrap_or(Timestamp::MIN).as_millisecond())
+        .bind(before.as_millisecond())
         .bind(latest(now))
         .execute(&mut **work)
         .await?;

@@ -66,6 +66,13 @@ fn pattern(words: &str) -> String {
     text(&pattern)
 }
 
+/// Returns search words in the form of the searched texts. Words of invisible characters alone have
+/// no such form: they find nothing, not everything.
+fn searched_for(words: &str) -> String {
+    let searched = folded(words);
+    if searched.is_empty() { words.to_owned() } else { searched }
+}
+
 #[async_trait]
 impl HistoryStore for SqlStore {
     async fn add_turn(&self, turn: &HistoryTurn, sounds: &[TurnSound]) -> Result<(), StoreError> {
@@ -86,7 +93,7 @@ impl HistoryStore for SqlStore {
             .bind(text(&filter.client))
             .bind(text(&filter.kind))
             .bind(text(&filter.outcome))
-            .bind(pattern(&folded(&filter.words)))
+            .bind(pattern(&searched_for(&filter.words)))
             .bind(filter.before.unwrap_or(i64::MAX))
             .bind(i64::from(most))
             // Turns of earlier versions are searchable in lower case only.

@@ -5,6 +5,8 @@
 //! rows, and overwrites them when it reuses their space; its log and its backups contain them for
 //! their configured retention.
 
+use std::fmt::Write as _;
+
 use async_trait::async_trait;
 use hearken_base::names::are_same;
 use hearken_base::wall_clock;
@@ -60,6 +62,10 @@ fn number(count: usize) -> i64 {
 impl PersonStore for SqlStore {
     async fn people(&self) -> Result<Vec<Person>, BoxError> {
         in_time_for_ports(self.all_people()).await
+    }
+
+    async fn people_version(&self) -> Result<String, BoxError> {
+        in_time_for_ports(self.version_of_people()).await
     }
 
     async fn add_person(&self, person: &Person) -> Result<PersonOutcome, BoxError> {
@@ -207,6 +213,31 @@ impl SqlStore {
         }
         work.rollback().await?;
         Ok(all)
+    }
+
+    /// Returns the rows of people, and the number and the highest number of the rows of each table
+    /// about them: a row is added with a new number or deleted, and never changed.
+    async fn version_of_people(&self) -> Result<String, SqlError> {
+        self.pool().await?;
+        let mut work = self.begin_reading().await?;
+        let mut version = String::new();
+        for sql in [
+            "SELECT COUNT(*) AS rows_now, COALESCE(MAX(number), 0) AS latest FROM person_voices",
+            "SELECT COUNT(*) AS rows_now, COALESCE(MAX(number), 0) AS latest FROM person_memories",
+        ] {
+            let row = sqlx::query(sql).fetch_one(&mut *work).await?;
+            let rows: i64 = row.try_get("rows_now")?;
+            let latest: i64 = row.try_get("latest")?;
+            write!(version, "{rows} {latest} ").map_err(unusable)?;
+        }
+        let sql = "SELECT person_id, name, role_id FROM persons ORDER BY number";
+        for row in sqlx::query(sql).fetch_all(&mut *work).await? {
+            let person: [String; 3] =
+                [row.try_get("person_id")?, row.try_get("name")?, row.try_get("role_id")?];
+            write!(version, "{person:?}").map_err(unusable)?;
+        }
+        work.rollback().await?;
+        Ok(version)
     }
 
     async fn insert_person(&self, person: &Person) -> Result<PersonOutcome, SqlError> {

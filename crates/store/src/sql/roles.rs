@@ -105,16 +105,11 @@ impl RoleStore for SqlStore {
 
     async fn delete_role(&self, role_id: &str) -> Result<bool, StoreError> {
         in_time(async {
+            // Its devices and people keep its id: without a role, they would have the tools that it
+            // withheld from them.
             let mut work = self.begin().await?;
-            let role_id = text(role_id);
-            for sql in [
-                "UPDATE devices SET role_id = '' WHERE role_id = $1",
-                "UPDATE persons SET role_id = '' WHERE role_id = $1",
-            ] {
-                sqlx::query(sql).bind(&role_id).execute(&mut *work).await?;
-            }
             let sql = "DELETE FROM roles WHERE role_id = $1";
-            let gone = sqlx::query(sql).bind(&role_id).execute(&mut *work).await?;
+            let gone = sqlx::query(sql).bind(text(role_id)).execute(&mut *work).await?;
             work.commit().await?;
             Ok(gone.rows_affected() > 0)
         })

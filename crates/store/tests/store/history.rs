@@ -145,6 +145,7 @@ async fn words_are_found_in_any_case_and_taken_literally(place: Arc<Place>) {
         ("关", vec!["2"]),
         ("a\\b", vec!["3"]),
         ("%%", vec![]),
+        ("\u{200b}\u{ad}", vec![]),
         ("a_b", vec![]),
         ("up by 100%\nok", vec!["1"]),
         ("", vec!["3", "2", "1"]),

@@ -18,6 +18,7 @@ on_every_store!(
     people_are_stored_renamed_and_deleted,
     the_data_of_a_person_is_limited,
     memories_are_deleted_and_voices_stay,
+    each_change_gives_another_version,
     concurrent_instances_agree,
     concurrent_memories_of_a_deleted_person_are_not_stored,
 );
@@ -122,6 +123,37 @@ async fn memories_are_deleted_and_voices_stay(place: Arc<Place>) {
     assert!(store.forget_memories(&id("a")).await.unwrap(), "they are still enrolled");
     let forgotten = Person { facts: Vec::new(), exchanges: Vec::new(), ..person("a", "a") };
     assert_eq!(store.people().await.unwrap(), [forgotten, person("b", "b")]);
+}
+
+async fn each_change_gives_another_version(place: Arc<Place>) {
+    let store = open(&place);
+    let mut seen = vec![store.people_version().await.unwrap()];
+    let mut check = async |what: &str| {
+        let version = store.people_version().await.unwrap();
+        assert!(!seen.contains(&version), "{what}");
+        assert_eq!(store.people_version().await.unwrap(), version, "{what}: and only a change");
+        seen.push(version);
+    };
+    let ann = person("a", "小安");
+    store.add_person(&ann).await.unwrap();
+    check("a new person").await;
+    store.rename_person(&ann.id, "b").await.unwrap();
+    check("a new name").await;
+    store.set_person_role(&ann.id, "calm").await.unwrap();
+    check("a role").await;
+    // At the limit, each new row deletes another.
+    for number in 0..=MOST_VOICES.max(MOST_FACTS).max(MOST_EXCHANGES) {
+        store.add_voice(&ann.id, &[1.0]).await.unwrap();
+        check("a voice").await;
+        store.remember(&ann.id, &fact(number)).await.unwrap();
+        check("a fact").await;
+        store.remember(&ann.id, &PersonMemory::Exchange(exchange(number))).await.unwrap();
+        check("an exchange").await;
+    }
+    store.forget_memories(&ann.id).await.unwrap();
+    check("no memories").await;
+    store.delete_person(&ann.id).await.unwrap();
+    check("no person").await;
 }
 
 async fn concurrent_instances_agree(place: Arc<Place>) {

@@ -67,7 +67,8 @@ impl Registry {
         Ok(outcome)
     }
 
-    /// Deletes a role; its devices have none then. Returns false if there is no such role.
+    /// Deletes a role; its devices and people have no tools of the server until they get another.
+    /// Returns false if there is no such role.
     ///
     /// # Errors
     /// The store failed.
@@ -98,7 +99,10 @@ impl Registry {
     pub(super) async fn take_roles(&self) -> Result<(), StoreError> {
         let roles = self.0.store.roles().await?;
         let assigned = roles.into_iter().map(|Role { role_id, name, settings, .. }| {
-            (role_id.clone(), Arc::new(AssignedRole { role_id, name, settings }))
+            (
+                role_id.clone(),
+                Arc::new(AssignedRole { role_id, name, settings, ..AssignedRole::default() }),
+            )
         });
         self.0.sources.set_roles(assigned.collect());
         Ok(())

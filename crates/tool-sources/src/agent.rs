@@ -91,11 +91,11 @@ impl Listing {
 
     /// Returns true if these clients still have these tools.
     fn is_of(&self, clients: &[Arc<dyn ToolSource>]) -> bool {
-        let is_same = |(client, (list, name)): (&Arc<dyn ToolSource>, (&Arc<[Tool]>, &String))| {
-            Arc::ptr_eq(&client.tools(), list) && client.name() == name
-        };
+        let known = self.lists.iter().zip(&self.names);
         clients.len() == self.lists.len()
-            && clients.iter().zip(self.lists.iter().zip(&self.names)).all(is_same)
+            && clients.iter().zip(known).all(|(client, (list, name))| {
+                Arc::ptr_eq(&client.tools(), list) && client.name() == name
+            })
     }
 
     /// Returns the client and the own name of a listed tool.

@@ -33,7 +33,7 @@ type Unanswered = Arc<Mutex<HashSet<RequestId>>>;
 /// that end.
 pub(super) struct PeerTransport<T> {
     inner: T,
-    unanswered: Arc<Mutex<HashSet<RequestId>>>,
+    unanswered: Unanswered,
     unread: Arc<AtomicUsize>,
     /// Cancelled when the server has too many unread messages.
     is_stuck: CancellationToken,

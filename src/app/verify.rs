@@ -96,6 +96,7 @@ mod tests {
 
     #[actix_web::test]
     async fn each_value_with_which_the_server_does_not_start_is_refused_by_the_check() {
+        hearken_outbound::tls::choose_provider();
         let folder = tempfile::tempdir().unwrap();
         let with = |change: Change| {
             let mut config = Config::default();

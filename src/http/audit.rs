@@ -11,7 +11,7 @@ use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage as _, HttpRequest, web};
+use actix_web::{Error, FromRequest as _, HttpMessage as _, HttpRequest, web};
 use futures_util::FutureExt as _;
 use hearken_ports::store::{AuditEntry, SettingsStore};
 use jiff::Timestamp;

@@ -107,8 +107,8 @@ mod tests {
         // Ids of turns and roles are UUIDs, and orders are a fixed list.
         for (path, segments) in [
             ("/api/history/{id}", &["export", "summary"][..]),
-            ("/api/roles/{id}", &["try"]),
-            ("/api/devices/{id}/{order}", &["status", "tokens", "tools"]),
+            ("/api/roles/{id}", &["try"][..]),
+            ("/api/devices/{id}/{order}", &["status", "tokens", "tools"][..]),
         ] {
             let found = beside.remove(path).unwrap_or_default();
             assert_eq!(found.into_iter().collect::<Vec<_>>(), segments, "{path}");

@@ -158,7 +158,7 @@ const SELECTING: [&str; 5] = ["client", "kind", "outcome", "q", "before"];
 /// Parses the filter of a request, which may also have these parameters. An unknown one is refused:
 /// ignored, it would select the turns of others.
 fn filter(request: &HttpRequest, others: &[&str]) -> Result<HistoryFilter, Refusal> {
-    only(request, &[&SELECTING, others].concat())?;
+    only(request, &[&SELECTING[..], others].concat())?;
     let word = |name| text(request, name, Fault::BadRequest).map(Option::unwrap_or_default);
     let words = word("q")?;
     if words.chars().count() > MOST_CHARS {

@@ -351,7 +351,8 @@ fn work_grows_with_the_length_of_a_chunk() {
             cleaner.push(&piece.repeat(times));
             cleaner.moved
         };
-        let (short, long) = (moved(2_000).max(4_096), moved(20_000));
+        let short = moved(2_000).max(4_096);
+        let long = moved(20_000);
         assert!(long <= 12 * short, "{piece}: {short} bytes for a text, {long} for ten times it");
     }
 }

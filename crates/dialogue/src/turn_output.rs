@@ -36,6 +36,16 @@ pub trait TurnOutput {
         asked
     }
 
+    /// Returns the identity of the person whose words are answered, if it is known.
+    fn person(&self) -> Option<String> {
+        None
+    }
+
+    /// Reports whether the words that are answered are certainly those of another person.
+    fn is_another(&self, than: &str) -> bool {
+        self.person().is_some_and(|person| person != than)
+    }
+
     /// Receives the next prompt before it is sent to the model, and may change it.
     fn asks(&mut self, _prompt: &mut Prompt) {}
 

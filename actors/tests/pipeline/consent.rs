@@ -237,7 +237,11 @@ async fn a_camera_that_the_person_requests_is_used_at_once() {
     assert_eq!(talk.says("What do you see?").await, ["Good day."]);
     assert_eq!(talk.photos(), 2, "neither the clock nor the camera itself needs consent");
     talk.calls(&[DELETE]);
-    assert_eq!(talk.says("把它删掉").await, ["可以删除文件吗？"], "a picture needs consent");
+    assert_eq!(
+        talk.says("把它删掉").await,
+        ["可以删除文件，name a点txt吗？"],
+        "a picture needs consent"
+    );
     assert_eq!(talk.says("可以的，谢谢").await, ["Good day."]);
     assert_eq!(talk.called().last().unwrap(), r#"delete_file {"name":"a.txt"}"#);
     talk.goes_on().await;

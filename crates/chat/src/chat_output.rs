@@ -28,6 +28,8 @@ pub(super) struct ChatOutput<'a> {
     request_record: RequestRecord<'a>,
     /// Message as the person wrote it.
     message: &'a str,
+    /// Player who wrote it, if the application names them.
+    player: Option<&'a str>,
     /// Reason why the turn must not call tools.
     pub(super) refused: Option<ChatError>,
     /// Set if all calls of the last round succeeded.
@@ -46,6 +48,7 @@ impl<'a> ChatOutput<'a> {
         budget: usize,
         request_record: RequestRecord<'a>,
         message: &'a str,
+        player: Option<&'a str>,
     ) -> Self {
         Self {
             turn,
@@ -55,6 +58,7 @@ impl<'a> ChatOutput<'a> {
             asked: 0,
             request_record,
             message,
+            player,
             refused: None,
             worked: false,
             parts: Parts::default(),
@@ -82,6 +86,10 @@ impl TurnOutput for ChatOutput<'_> {
 
     fn own_words<'b>(&'b self, _: &'b str) -> &'b str {
         self.message
+    }
+
+    fn person(&self) -> Option<String> {
+        self.player.map(str::to_owned)
     }
 
     fn asks(&mut self, prompt: &mut Prompt) {

@@ -340,8 +340,9 @@ impl ChatService {
         let budget = self.settings.get().token_budget;
         let state_tools = inputs.state_tools.as_ref();
         let out = options.out.as_ref();
+        let (message, player) = (&request.message, request.player_id.as_deref());
         let mut output =
-            ChatOutput::new(turn, state_tools, out, budget, request_record, &request.message);
+            ChatOutput::new(turn, state_tools, out, budget, request_record, message, player);
         turn.trace().answers(&request.message);
         let prompt = self.prompt(inputs, request);
         if let Some(held) = self.held.take(&inputs.session.id) {

@@ -209,7 +209,7 @@ async fn ask_person(output: &mut impl TurnOutput, tools: &Toolbox, held: HeldCal
     output.pause().await;
     if !output.is_over() {
         let trace = output.turn().trace().clone();
-        tools.hold(held.told(&trace, question));
+        tools.hold(held.asked_of(output.person()).told(&trace, question));
     }
 }
 
@@ -254,7 +254,10 @@ async fn decide_held(
     message_repair::number(&mut calls, &prompt.messages);
     let after = output.said();
     let consent = &tools.settings().consent;
-    let results = match held.permitted(consent.agrees(said, held), &offer) {
+    // Only who was asked can agree.
+    let is_another = held.by().is_some_and(|by| output.is_another(by));
+    let agrees = !is_another && consent.agrees(said, held);
+    let results = match held.permitted(agrees, &offer) {
         Ok(()) => {
             // One consent covers one call. It continues even if its turn is cut, and the same words
             // get its result after a noise.

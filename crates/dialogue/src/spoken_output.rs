@@ -247,6 +247,19 @@ impl TurnOutput for SpokenOutput<'_> {
         self.language.or_else(|| Language::from_key(asked)).unwrap_or_default()
     }
 
+    fn person(&self) -> Option<String> {
+        // A voice that is no known person's is somebody, too.
+        let stranger = || self.turn.speaker().voice.map(|_| String::new());
+        self.person.map(|person| person.id.0.clone()).or_else(stranger)
+    }
+
+    fn is_another(&self, than: &str) -> bool {
+        let speaker = self.turn.speaker();
+        let known = speaker.person.map_or_else(String::new, |person| person.id.0.clone());
+        // Too little said for a voice, or a busy model, tells nothing against the person.
+        speaker.voice.is_some() && known != than
+    }
+
     fn finished(&mut self, _: &str, calls: &[ToolRequest], _: Option<Usage>) {
         self.done &= calls.is_empty();
     }

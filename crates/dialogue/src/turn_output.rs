@@ -42,6 +42,16 @@ pub trait TurnOutput {
         Language::from_key(asked).unwrap_or_default()
     }
 
+    /// Returns the identity of the person whose words are answered, if it is known.
+    fn person(&self) -> Option<String> {
+        None
+    }
+
+    /// Reports whether the words that are answered are certainly those of another person.
+    fn is_another(&self, than: &str) -> bool {
+        self.person().is_some_and(|person| person != than)
+    }
+
     /// Receives the next prompt before it is sent to the model, and may change it.
     fn asks(&mut self, _prompt: &mut Prompt) {}
 

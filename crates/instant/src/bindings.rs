@@ -137,8 +137,48 @@ pub struct Bindings {
     has_reminders: bool,
     has_timers: bool,
     has_alarms: bool,
+    /// True if a tool may stop something that moves or works.
+    halts: bool,
     /// Abilities that a tool may provide.
     abilities: BTreeSet<String>,
+}
+
+/// Words of tools that stop something, and of what moves or works until it is stopped.
+const HALTING: [&str; 10] =
+    ["stop", "halt", "freeze", "brake", "standby", "停止", "停下", "急停", "站住", "刹车"];
+const MOVING: [&str; 26] = [
+    "robot",
+    "walk",
+    "drive",
+    "chassis",
+    "motor",
+    "dance",
+    "vacuum",
+    "mower",
+    "drone",
+    "wheel",
+    "arm",
+    "servo",
+    "move",
+    "movement",
+    "gait",
+    "机器人",
+    "机器狗",
+    "行走",
+    "走路",
+    "前进",
+    "跳舞",
+    "扫地",
+    "底盘",
+    "舵机",
+    "电机",
+    "无人机",
+];
+
+/// Reports whether a tool may stop something that moves or works.
+fn is_halting(tool: &Tool, effects: &[Effect]) -> bool {
+    let is_other = effects.iter().any(|effect| effect.tool == tool.name);
+    !is_other && !effects::is_read(tool) && (tool.mentions(&HALTING) || tool.mentions(&MOVING))
 }
 
 /// Effect with the arguments of its place.
@@ -217,6 +257,7 @@ impl Bindings {
             ]),
             has_timers: mention(&["timer", "timers", "countdown", "计时", "倒计时", "定时"]),
             has_alarms: mention(&["alarm", "alarms", "闹钟"]),
+            halts: tools.iter().any(|tool| is_halting(tool, &effects)),
             abilities,
             effects,
             acting: tools.into_iter().filter(|tool| !effects::is_read(tool)).collect(),
@@ -260,6 +301,11 @@ impl Bindings {
             "alarm" => self.has_alarms || self.has_reminders || self.has_timers,
             _ => self.has_reminders || self.has_timers || self.has_alarms,
         }
+    }
+
+    /// Reports whether a tool may stop something that moves or works, such as a robot. Music does not count.
+    pub(crate) fn halts(&self) -> bool {
+        self.halts
     }
 
     /// Reports whether a tool may provide an ability.

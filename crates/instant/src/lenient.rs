@@ -32,14 +32,27 @@ struct Values {
     clocks: Vec<Value>,
 }
 
-/// Leaves out what was said before a correction of the same kind: `ninety no make that seventy`.
-fn after_correction(mentions: &Mentions) -> Mentions {
-    let Some(at) = mentions.places("correction").last() else { return mentions.clone() };
+/// Leaves out what was said before a correction of the same kind: `ninety no make that seventy`. `None` if what was said is
+/// called wrong, and nothing takes its place: `the lamp on no wait`.
+fn after_correction(mentions: &Mentions) -> Option<Mentions> {
+    let Some(at) = mentions.places("correction").last() else { return Some(mentions.clone()) };
     let after = mentions.part(at + 1, mentions.all.len());
     let mut all: Vec<Mention> = mentions.part(0, at).all;
+    if all.iter().any(tells) && !after.all.iter().any(tells) {
+        return None;
+    }
     all.retain(|before| !after.all.iter().any(|one| is_same_kind(before, one)));
     all.extend(after.all);
-    Mentions { all, unexplained: mentions.unexplained }
+    Some(Mentions { all, unexplained: mentions.unexplained })
+}
+
+/// Reports whether a mention tells what is to be done, or with what.
+fn tells(mention: &Mention) -> bool {
+    const BESIDE: [&str; 7] = ["verb", "it", "reason", "correction", "first", "also", "mode"];
+    match &mention.what {
+        What::Slot(_) => true,
+        What::Words(lists) => lists.iter().any(|list| !BESIDE.contains(list)),
+    }
 }
 
 fn is_same_kind(a: &Mention, b: &Mention) -> bool {
@@ -90,6 +103,35 @@ impl Values {
     }
 }
 
+/// Reports whether the first verb of English words is an infinitive that asks for nothing: `nobody has to turn`, `it is silly to
+/// turn`. Those of requests are `I want you to turn`, `we need to turn`, `time to turn`. For the words as they were said: readings
+/// without their beginning no longer show it.
+pub(crate) fn is_told_of(words: &[String], setting: &Setting<'_>, reader: &Reader<'_>) -> bool {
+    if setting.language != Language::English {
+        return false;
+    }
+    let mentions = Mentions::of(words, setting.language, reader);
+    const VERBS: [&str; 9] =
+        ["verb", "start", "stop", "open", "close", "pause", "next", "wake", "mute"];
+    let wishes = |word: &str| matches!(word, "want" | "need" | "like" | "love");
+    let is_verb = |one: &&Mention| {
+        VERBS.iter().any(|list| one.is(list))
+            && !words.get(one.from).is_some_and(|word| wishes(word) || word == "have")
+    };
+    let Some(first) = mentions.all.iter().find(is_verb) else { return false };
+    let Some(before) = words.get(..first.from) else { return false };
+    let Some((to, before)) = before.split_last() else { return false };
+    if to != "to" || before.is_empty() {
+        return false;
+    }
+    let ends = |word: &str| before.last().is_some_and(|last| last == word);
+    let mut rest = before.iter().rev().map(String::as_str);
+    let is_wish = rest.next().is_some_and(wishes);
+    let subject = rest.find(|word| !matches!(*word, "would" | "really" | "just" | "do" | "only"));
+    let is_own = is_wish && matches!(subject, Some("i" | "we"));
+    !(is_own || ["you", "time", "able", "as", "enough", "remember"].into_iter().any(ends))
+}
+
 /// Utterance with what it mentions.
 pub(crate) struct Command<'a> {
     pub(crate) words: &'a [String],
@@ -109,7 +151,7 @@ impl<'a> Command<'a> {
     ) -> Option<Self> {
         let mentions = Mentions::of(words, setting.language, reader);
         let is_corrected = mentions.has("correction");
-        let mentions = after_correction(&mentions);
+        let mentions = after_correction(&mentions)?;
         let is_spoken_of = mentions.has("never")
             || mentions.all.first().is_some_and(|first| first.from == 0 && first.is("first"));
         if is_spoken_of
@@ -180,6 +222,11 @@ impl<'a> Command<'a> {
             NAMES.devices.get(kind).is_some_and(|device| keys.contains(&device.key.as_str()))
         };
         matches!(self.values.device(), Some(Some(kind)) if is_of(kind))
+    }
+
+    /// Reports whether another day or a later time is named.
+    pub(crate) fn is_later(&self) -> bool {
+        self.has("later")
     }
 
     /// Reports whether the words are about a place that is not known, or say what has happened.

@@ -20,10 +20,12 @@ mod mentions;
 mod names;
 mod normalise;
 mod numbers;
+mod outcome;
 mod phrasebook;
 mod phrases;
 mod plan;
 mod referent;
+mod retraction;
 mod rules;
 mod schema_calls;
 mod slots;
@@ -41,13 +43,15 @@ use jiff::Zoned;
 use act::Act;
 use catalog::Catalog;
 use normalise::{Normaliser, Words};
+use retraction::Retraction;
 use rules::{Class, Setting};
 use slots::Reader;
 
 pub use bindings::{Bindings, OfferedTool};
 pub use catalog::TemplateError;
+pub use outcome::{Outcome, has_done};
 pub use phrases::FIXED;
-pub use plan::{Answer, Next, Outcome, Plan};
+pub use plan::{Answer, Next, Plan};
 pub use referent::{Call, REMEMBERED, Referent};
 
 /// Which rules may answer.
@@ -254,17 +258,54 @@ impl Answers {
         let last =
             context.last.filter(|last| last.age <= REMEMBERED && context.scope == Scope::Whole);
         let setting = Setting { language, context, last };
-        let name = if context.name.trim().is_empty() { DEFAULT_NAME } else { context.name };
-        let readings = self.normaliser.readings(text, language, name);
-        let whole = |words: &Words| self.parts(words, &setting, MOST_PARTS).map(without_courtesy);
-        let mut parts = readings.iter().find_map(whole);
-        if parts.is_none() && context.is_lenient && context.scope == Scope::Whole {
-            parts = readings.iter().find_map(|words| self.lenient(words, &setting, MOST_PARTS));
-        }
-        let parts = parts?;
+        let parts = self.not_taken_back(text, &setting)?;
         let rules: Vec<&str> = parts.iter().map(|part| part.rule.as_str()).collect();
         let rule = rules.join("+");
         Some(Plan::new(rule, language, parts.into_iter().flat_map(|part| part.acts).collect()))
+    }
+
+    /// Understands a text, but makes no call that its own words take back: `turn on the lamp, no wait, don't`.
+    fn not_taken_back(&self, text: &str, setting: &Setting<'_>) -> Option<Vec<Part>> {
+        let parts = || self.understood(text, setting);
+        let said = normalise::words_of(text);
+        let Some(retraction) = retraction::of(&said, setting.language) else { return parts() };
+        let acts = |from: usize, to: usize| {
+            let part = retraction::text_of(&said.part(from, to));
+            self.understood(&part, setting).is_some_and(|parts| parts.iter().any(changes))
+        };
+        let all = parts();
+        let is_title = |parts: &[Part]| matches!(parts, [part] if part.rule == "play");
+        match retraction {
+            // A title may end with such a word.
+            Retraction::AtEnd { is_weak: true, .. } if all.as_deref().is_some_and(is_title) => all,
+            Retraction::AtEnd { from, .. } if acts(0, from) => {
+                let zh = "好的，那就不做了。".to_owned();
+                let acts = Setting::answer(setting.say(zh, "Okay, I won't do that.".to_owned()));
+                Some(vec![Part { rule: "stop".to_owned(), acts }])
+            }
+            // Without these words it is no command: they are a part of it.
+            Retraction::AtEnd { .. } => all,
+            // 太亮了，算了，关灯: what is taken back is no command, but what follows is one.
+            Retraction::Within { from, to } if !acts(0, from) && acts(to, said.words.len()) => all,
+            Retraction::Within { .. } => all.filter(|parts| !parts.iter().any(changes)),
+        }
+    }
+
+    /// Understands a text.
+    fn understood(&self, text: &str, setting: &Setting<'_>) -> Option<Vec<Part>> {
+        let context = setting.context;
+        let name = if context.name.trim().is_empty() { DEFAULT_NAME } else { context.name };
+        let readings = self.normaliser.readings(text, setting.language, name);
+        let whole = |words: &Words| self.parts(words, setting, MOST_PARTS).map(without_courtesy);
+        let parts = readings.iter().find_map(whole);
+        let is_lenient = context.is_lenient && context.scope == Scope::Whole;
+        parts.or_else(|| {
+            let is_told_of =
+                |said: &Words| lenient::is_told_of(&said.words, setting, &reader(said, setting));
+            let is_lenient = is_lenient && !readings.first().is_some_and(is_told_of);
+            let lenient = |words: &Words| self.lenient(words, setting, MOST_PARTS);
+            is_lenient.then(|| readings.iter().find_map(lenient)).flatten()
+        })
     }
 
     /// Understands commands among other words.
@@ -476,6 +517,13 @@ fn is_deed(part: &Part) -> bool {
     part.acts
         .iter()
         .all(|act| matches!(act, Act::Do { .. } | Act::Change { .. } | Act::Entity { .. }))
+}
+
+/// Reports whether a part changes something.
+fn changes(part: &Part) -> bool {
+    part.acts
+        .iter()
+        .any(|act| matches!(act, Act::Do { .. } | Act::Change { .. } | Act::Entity { .. }))
 }
 
 /// Returns what the next part of the same utterance refers to.

@@ -2,17 +2,14 @@
 //! the calls, which is in `rules`.
 
 use hearken_base::language::Language;
-use serde_json::Value;
 
 use crate::act::Act;
 use crate::asked;
 use crate::forecast;
+use crate::outcome::{Outcome, has_answered, has_done};
 use crate::phrases::say;
 use crate::referent::{Call, Referent};
 use crate::state;
-
-/// Result of a call: the text of the tool, or of its error.
-pub type Outcome = Result<String, String>;
 
 /// Answer in plain text for speech.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,7 +104,7 @@ impl Plan {
                 continue;
             };
             let next = match (act, outcomes.get(at)) {
-                (Act::Query { .. }, outcome) if !outcome.is_some_and(is_success) => {
+                (Act::Query { .. }, outcome) if !outcome.is_some_and(has_answered) => {
                     Some(Act::Fail { text: asked::failed(self.language) })
                 }
                 (Act::Query { question, .. }, Some(Ok(text))) => {
@@ -140,7 +137,7 @@ impl Plan {
                     referent.clone()
                 }
                 Act::Do { subject, referent, .. } => {
-                    if outcomes.next().is_some_and(is_success) {
+                    if outcomes.next().is_some_and(has_done) {
                         done.push(subject.done(self.language));
                         referent.clone()
                     } else {
@@ -153,7 +150,7 @@ impl Plan {
                     None
                 }
                 Act::Ask { asked, .. } => {
-                    let result = outcomes.next().filter(|outcome| is_success(outcome));
+                    let result = outcomes.next().filter(|outcome| has_answered(outcome));
                     let text = result.and_then(|outcome| outcome.as_deref().ok());
                     match text.map(|text| forecast::reply(asked, text, self.language)) {
                         Some(Some(text)) => done.push(text),
@@ -186,63 +183,4 @@ fn joined(before: Referent, mut next: Referent) -> Referent {
         next.rooms = rooms;
     }
     next
-}
-
-/// Reports whether a tool says that it has done what it was called for.
-fn is_success(outcome: &Outcome) -> bool {
-    let Ok(text) = outcome else { return false };
-    match serde_json::from_str::<Value>(text) {
-        Ok(Value::Bool(is_done)) => is_done,
-        Ok(Value::Object(result)) => {
-            let is_false =
-                |name: &str| result.get(name).is_some_and(|value| *value == Value::Bool(false));
-            let is_error = result
-                .get("error")
-                .is_some_and(|error| !matches!(error, Value::Null | Value::Bool(false)))
-                || result.get("isError").is_some_and(|error| *error == Value::Bool(true))
-                || result.get("response_type").is_some_and(|kind| kind == "error");
-            let lists = result.get("data").and_then(Value::as_object);
-            let is_empty = |name: &str| {
-                lists
-                    .and_then(|lists| lists.get(name))
-                    .and_then(Value::as_array)
-                    .is_none_or(Vec::is_empty)
-            };
-            let has_failed = lists.is_some() && !is_empty("failed") && is_empty("success");
-            !(is_false("success") || is_false("ok") || is_error || has_failed)
-        }
-        _ => {
-            let start: String = text.trim().chars().take(5).collect();
-            !start.eq_ignore_ascii_case("error")
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tool_that_says_so_has_failed() {
-        for text in [
-            "false",
-            r#"{"success":false}"#,
-            r#"{"error":"no such device"}"#,
-            "Error: offline",
-            r#"{"data":{"success":[],"failed":[{"name":"x"}]}}"#,
-        ] {
-            assert!(!is_success(&Ok(text.to_owned())), "{text}");
-        }
-        for text in [
-            "true",
-            "",
-            "ok",
-            r#"{"success":true}"#,
-            r#"{"data":{"success":[{"name":"x"}],"failed":[]}}"#,
-            "null",
-        ] {
-            assert!(is_success(&Ok(text.to_owned())), "{text}");
-        }
-        assert!(!is_success(&Err("timeout".to_owned())));
-    }
 }

@@ -123,7 +123,7 @@ struct Found {
 
 /// Returns the one call that an utterance names.
 pub(crate) fn call(command: &Command<'_>) -> Option<Vec<Act>> {
-    if command.is_no_command() {
+    if command.is_no_command() || command.is_later() {
         return None;
     }
     let tools = command.setting.context.bindings.acting();

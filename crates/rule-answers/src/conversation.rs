@@ -1,6 +1,6 @@
 //! The turns of a prompt: words, calls with their results, and the answer. Not for what they mean.
 
-use hearken_instant::{Bindings, Call, Outcome, Referent};
+use hearken_instant::{Bindings, Call, Outcome, Referent, has_done};
 use hearken_ports::{ChatMessage, Role, ToolRequest};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(crate) struct Round<'a> {
 impl Said<'_> {
     /// Reports whether a call of the turn has succeeded.
     pub(crate) fn has_succeeded(&self) -> bool {
-        self.rounds.iter().any(|round| round.outcomes().iter().any(Result::is_ok))
+        self.rounds.iter().any(|round| round.outcomes().iter().any(has_done))
     }
 }
 
@@ -50,7 +50,7 @@ impl Round<'_> {
     pub(crate) fn referent(&self, bindings: &Bindings) -> Option<Referent> {
         let outcomes = self.outcomes();
         let mut made =
-            self.calls.iter().zip(&outcomes).rev().filter(|(_, outcome)| outcome.is_ok());
+            self.calls.iter().zip(&outcomes).rev().filter(|(_, outcome)| has_done(outcome));
         made.find_map(|(call, _)| {
             let arguments = serde_json::from_str::<Value>(&call.arguments).ok()?;
             bindings.referent_of(&call.name, arguments.as_object()?)

@@ -134,8 +134,11 @@ impl RuledLlm {
     fn step(&self, prompt: &Prompt) -> Option<(String, Step)> {
         let turns = turns(&prompt.messages);
         let (last, earlier) = turns.split_last()?;
+        let before = earlier.iter().rev().take(MAX_BACK).map(|said| said.words);
+        let safety = &self.rules.safety;
         if last.rounds.is_empty()
-            && let Some(safe) = self.rules.safety.judge(last.words)
+            && let Some(safe) =
+                safety.judge(last.words).or_else(|| safety.judge_next(last.words, before))
         {
             return Some((
                 format!("safety.{:?}", safe.topic).to_lowercase(),

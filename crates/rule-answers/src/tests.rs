@@ -197,3 +197,58 @@ async fn tools_of_the_conversation_are_no_music() {
     let declined = text(&deltas(&llm, asked(vec![role], "play some brahms for me")).await);
     assert!(declined.starts_with("Sorry"), "{declined}");
 }
+
+#[tokio::test]
+async fn further_words_in_danger_keep_the_reply() {
+    let llm = ruled(InstantScope::Whole);
+    for (danger, further) in [
+        (
+            "my husband is choking",
+            ["what now?", "he is still not breathing", "how long do I do that"],
+        ),
+        ("孩子把纽扣电池吞下去了", ["现在怎么办", "然后呢", "他还是没反应"]),
+    ] {
+        let reply = text(&deltas(&llm, prompt(vec![user(danger)])).await);
+        let mut messages = vec![user(danger), ChatMessage::new(Role::Assistant, reply.clone())];
+        for words in further {
+            messages.push(user(words));
+            let said = text(&deltas(&llm, prompt(messages.clone())).await);
+            assert!(said != "model" && said.len() > 40, "{words}: {said}");
+            messages.push(ChatMessage::new(Role::Assistant, said));
+        }
+    }
+    // Without a danger before, and about something else, they are the model's.
+    let reply = text(&deltas(&llm, prompt(vec![user("my husband is choking")])).await);
+    for (before, words) in [
+        ("tell me about glaciers", "how long do I do that"),
+        ("my husband is choking", "he is fine now, thank you for the help with that"),
+        ("my husband is choking", "why does the moon have phases"),
+    ] {
+        let messages =
+            vec![user(before), ChatMessage::new(Role::Assistant, reply.clone()), user(words)];
+        assert_eq!(text(&deltas(&llm, prompt(messages)).await), "model", "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_the_tool_words_is_told_as_one() {
+    let llm = ruled(InstantScope::Whole);
+    let words = user("set the volume to 35");
+    let made = call(&deltas(&llm, prompt(vec![words.clone()])).await).unwrap();
+    for result in [
+        r#"{"success":false}"#,
+        r#"{"isError":true,"content":[]}"#,
+        "the speaker did not answer: timed out",
+        "操作失败",
+        "error: the tool did not answer within 30 s",
+        "the person interrupted; the call goes on without its result",
+    ] {
+        let messages = vec![
+            words.clone(),
+            ChatMessage::calling("", vec![made.clone()]),
+            ChatMessage::result(&made.id, result),
+        ];
+        let said = text(&deltas(&llm, prompt(messages)).await);
+        assert!(said.starts_with("Sorry"), "{result}: {said}");
+    }
+}

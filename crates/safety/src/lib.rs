@@ -170,6 +170,16 @@ static DATA: LazyLock<Data> = LazyLock::new(|| {
     Data::read().unwrap_or_else(|fault| panic!("correct the files of crates/safety/data: {fault}"))
 });
 
+/// Reports whether a text goes on with a talk about a danger, and brings up nothing else.
+fn goes_on(text: &str) -> bool {
+    let Some(language) = Language::from_key(text) else { return false };
+    let words = DATA.splitter.words(text);
+    match language {
+        Language::Chinese => DATA.zh.goes_on(&words),
+        Language::English => DATA.en.goes_on(&words),
+    }
+}
+
 /// Judge of texts, for the people of one region.
 #[derive(Debug, Clone)]
 pub struct Safety {
@@ -199,6 +209,27 @@ impl Safety {
         let english = || has_letters().then(|| DATA.en.judge(&words)).flatten();
         let found = chinese.or_else(english)?;
         Some(Safe { topic: found.topic, reply: self.reply(&found, language) })
+    }
+
+    /// Returns the reply to a text that goes on with a talk about a danger: what people said before, the last first. It is that to
+    /// the danger, which still holds; nothing if the text brings up something else, or nobody was in danger.
+    pub fn judge_next<'a>(
+        &self,
+        text: &str,
+        before: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Safe> {
+        if !goes_on(text) {
+            return None;
+        }
+        for said in before {
+            if let Some(safe) = self.judge(said) {
+                return Some(safe).filter(|safe| !safe.topic.is_declined());
+            }
+            if !goes_on(said) {
+                return None;
+            }
+        }
+        None
     }
 
     /// Returns every reply in this language, for those who review them.

@@ -22,6 +22,8 @@ struct File {
     near: Vec<String>,
     /// Words of a person who needs help now: with them, distant words do not count.
     urgent: Vec<String>,
+    /// What people say next who were told what to do: that nothing has changed, or that they need more.
+    further: Vec<String>,
     /// Words for babies, for animals, and for people of any age but the speaker.
     infants: Vec<String>,
     animals: Vec<String>,
@@ -79,6 +81,7 @@ pub(crate) struct Rules {
     distant: Vec<Pattern>,
     near: Vec<Pattern>,
     urgent: Vec<Pattern>,
+    further: Vec<Pattern>,
     infants: Vec<Pattern>,
     animals: Vec<Pattern>,
     people: Vec<Pattern>,
@@ -101,6 +104,7 @@ impl Rules {
         let distant = compile(&file.distant);
         let near = compile(&file.near);
         let urgent = compile(&file.urgent);
+        let further = compile(&file.further);
         let infants = compile(&file.infants);
         let animals = compile(&file.animals);
         let people = compile(&file.people);
@@ -119,7 +123,24 @@ impl Rules {
             return Err(faults.join("; "));
         }
         rules.sort_by_key(|rule| rule.topic);
-        Ok(Self { vocabulary, harmless, distant, near, urgent, infants, animals, people, rules })
+        Ok(Self {
+            vocabulary,
+            harmless,
+            distant,
+            near,
+            urgent,
+            further,
+            infants,
+            animals,
+            people,
+            rules,
+        })
+    }
+
+    /// Reports whether these words go on with a talk about a danger, and bring up nothing else.
+    pub(crate) fn goes_on(&self, words: &[String]) -> bool {
+        let text = Text::new(words, &self.vocabulary);
+        self.further.iter().any(|pattern| pattern.is_in(&text))
     }
 
     /// Returns the topic of these words: of several, the first one in the order of [`Topic`].

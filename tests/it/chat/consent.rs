@@ -39,6 +39,24 @@ impl ToolSource for Camera {
     }
 }
 
+/// The same tool of another source.
+#[derive(Clone)]
+struct Garden(Camera);
+
+impl ToolSource for Garden {
+    fn name(&self) -> &str {
+        "garden"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        self.0.tools()
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        self.0.call(call)
+    }
+}
+
 /// A session in which the model wants the camera after a result of the state server.
 async fn asked() -> (ChatInProcess, Camera) {
     let mut chat = ChatInProcess::start().await;
@@ -48,7 +66,7 @@ async fn asked() -> (ChatInProcess, Camera) {
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
     chat.script.thinks(LlmAct::Call("", vec![PHOTO]));
     let answer = chat.say("hit it", None).await.unwrap();
-    assert_eq!(answer.response, "May I use the camera?");
+    assert_eq!(answer.response, "May I take a photo, of the door?");
     assert_eq!(camera.0.lock().unwrap().len(), 0);
     (chat, camera)
 }
@@ -84,4 +102,34 @@ async fn the_speakers_name_is_not_part_of_the_confirmation() {
     let request = serde_json::from_value(request).unwrap();
     chat.service.chat(&chat.id, &request, RequestOptions::default()).await.unwrap();
     assert_eq!(camera.0.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_the_player_who_was_asked_can_confirm() {
+    for (player, calls) in [("anna", 1), ("ben", 0)] {
+        let mut chat = ChatInProcess::start().await;
+        let camera = Camera::default();
+        let source = camera.clone();
+        chat.service.tools = Arc::new(move |_| vec![Arc::new(source.clone())]);
+        chat.script.thinks(LlmAct::Call("", vec![HIT]));
+        chat.script.thinks(LlmAct::Call("", vec![PHOTO]));
+        for (message, player) in [("hit it", "anna"), ("yes", player)] {
+            let request = json!({"message": message, "player_id": player});
+            let request = serde_json::from_value(request).unwrap();
+            chat.service.chat(&chat.id, &request, RequestOptions::default()).await.unwrap();
+        }
+        assert_eq!(camera.0.lock().unwrap().len(), calls, "{player}");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_list_of_tools_ends_the_pending_call() {
+    let (mut chat, camera) = asked().await;
+    let (source, other) = (camera.clone(), camera.clone());
+    // Another source appears: its tools may share names with the one that was asked about.
+    chat.service.tools =
+        Arc::new(move |_| vec![Arc::new(source.clone()), Arc::new(Garden(other.clone()))]);
+    assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
+    assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
+    assert_eq!(camera.0.lock().unwrap().len(), 0);
 }

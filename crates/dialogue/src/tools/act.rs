@@ -3,59 +3,25 @@
 
 use hearken_base::language::{Language, is_han};
 use hearken_ports::Tool;
-use serde_json::{Map, Value};
 
+use super::arguments::{Named, named};
 use super::calls;
 use super::policy::spaced;
 
-/// Maximum length of one object of an act, and of all its objects together, in characters.
-const MAX_OBJECT_CHARS: usize = 40;
-const MAX_OBJECTS_CHARS: usize = 120;
+/// Maximum length of a name, in characters.
+const MAX_NAME_CHARS: usize = 40;
 /// Maximum length of a description's sentence that serves as an act, in characters.
 const MAX_SENTENCE_CHARS: usize = 60;
 
-/// Arguments that name the object of a call, the most informative first.
-const OBJECT_KEYS: [&str; 28] = [
-    "action",
-    "service",
-    "command",
-    "amount",
-    "to",
-    "recipient",
-    "contact",
-    "phone",
-    "number",
-    "email",
-    "address",
-    "account",
-    "name",
-    "entity",
-    "entity_id",
-    "device",
-    "target",
-    "item",
-    "object",
-    "title",
-    "file",
-    "path",
-    "url",
-    "area",
-    "room",
-    "location",
-    "device_class",
-    "domain",
-];
-/// Home Assistant domains that are omitted from names because they are obvious.
-const PLAIN_DOMAINS: [&str; 6] =
-    ["light", "switch", "fan", "media_player", "scene", "input_boolean"];
-/// Maximum depth of arguments whose texts are included.
-const MAX_DEPTH: usize = 4;
 /// Words in tool names that reverse the act that follows.
 const REVERSING_WORDS: [&str; 11] =
     ["undo", "not", "no", "dont", "never", "prevent", "block", "disable", "deny", "revert", "skip"];
 /// Words in tool names that carry no information about the act.
 const EMPTY_WORDS: [&str; 12] =
     ["hass", "intent", "tool", "self", "mcp", "do", "action", "api", "service", "the", "a", "get"];
+
+/// Act of a tool that takes pictures.
+const TAKING_A_PHOTO: &str = "take a photo";
 
 /// An act: the words of a tool's name, and the verb in English and in Chinese.
 type Act = (&'static [&'static str], &'static str, &'static str);
@@ -71,7 +37,7 @@ const ACTS: [Act; 45] = [
     (&["turn", "off"], "turn off", "关闭"),
     (&["switch", "off"], "turn off", "关闭"),
     (&["shut", "down"], "shut down", "关闭"),
-    (&["take", "photo"], "take a photo", "拍照"),
+    (&["take", "photo"], TAKING_A_PHOTO, "拍照"),
     (&["shutdown"], "shut down", "关闭"),
     (&["toggle"], "switch", "切换"),
     (&["unlock"], "unlock", "解锁"),
@@ -153,29 +119,45 @@ const THINGS: [(&str, &str); 26] = [
     ("calendar", "日历"),
 ];
 
-/// Returns the effect of a call of this tool with these arguments, in this language: a verb and its
-/// object. If the tool's name contains no known act, returns the first sentence of its description
-/// if that is in this language, else its name as words.
-pub(super) fn act(tool: &Tool, arguments: &str, language: Language) -> String {
+/// Returns the effect of a call of this tool with these arguments, in this language: a verb, its
+/// object, and each further argument. If the tool's name contains no known act, returns the first
+/// sentence of its description if that is in this language, else its name as words.
+pub(super) fn act(tool: &Tool, text: &str, language: Language) -> String {
     let words = name_words(&tool.name);
     // Parsed as for the call itself.
-    let arguments = calls::arguments(arguments).unwrap_or_default();
-    let object = object(tool, &arguments, language);
-    if let Some(((names, english, chinese), at)) = verb(&words) {
-        let mut rest = words[..at].to_vec();
-        rest.extend_from_slice(&words[at + names.len()..]);
-        let object = object.or_else(|| in_name(&rest, language));
-        return match language {
-            Language::English => with_article(english, object),
-            Language::Chinese => format!("{chinese}{}", object.unwrap_or_default()),
-        };
-    }
-    let own = tool.name.chars().any(is_han) && language == Language::Chinese;
-    let named = match own {
-        true => spoken(&tool.name),
-        false => described(&tool.description, language).unwrap_or_else(|| words.join(" ")),
+    let arguments = calls::arguments(text).unwrap_or_default();
+    let Named { mut object, others } = named(tool, &arguments, language);
+    let told = match verb(&words) {
+        Some(((names, english, chinese), at)) => {
+            let mut rest = words[..at].to_vec();
+            rest.extend_from_slice(&words[at + names.len()..]);
+            // `delete_account` with a name deletes the account, and not the person.
+            let of_name = in_name(&rest, language);
+            let first = of_name.or_else(|| object.take().map(|object| object.bare));
+            match language {
+                Language::English => with_article(english, first),
+                Language::Chinese => format!("{chinese}{}", first.unwrap_or_default()),
+            }
+        }
+        None if tool.name.chars().any(is_han) && language == Language::Chinese => {
+            spoken(&tool.name)
+        }
+        None => described(&tool.description, language).unwrap_or_else(|| words.join(" ")),
     };
-    [Some(named), object].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let separator = match language {
+        Language::English => ", ",
+        Language::Chinese => "，",
+    };
+    let object = object.map(|object| object.labelled);
+    [Some(told), object, others].into_iter().flatten().collect::<Vec<_>>().join(separator)
+}
+
+/// Reports whether a call of a tool that takes pictures does only that: no other act, and no
+/// argument but a question about the picture.
+pub(super) fn is_plain_picture(tool: &Tool, arguments: &str) -> bool {
+    let is_about = |key: &String| matches!(key.as_str(), "question" | "query" | "prompt");
+    let is_other = verb(&name_words(&tool.name)).is_some_and(|(act, _)| act.1 != TAKING_A_PHOTO);
+    !is_other && calls::arguments(arguments).unwrap_or_default().keys().all(is_about)
 }
 
 /// Returns the act that the words of a name express, and its position. `None` if they express
@@ -217,81 +199,6 @@ fn name_words(name: &str) -> Vec<String> {
     let words = spaced.split(|c: char| !c.is_alphanumeric());
     let words = words.filter(|word| !word.is_empty() && !EMPTY_WORDS.contains(word));
     words.map(str::to_owned).collect()
-}
-
-/// Returns all that the arguments name, up to a length that a listener can follow: a person agrees
-/// to what they hear, and hears if there is more. Considers only declared arguments: a model can
-/// invent others, which the tool ignores.
-fn object(tool: &Tool, arguments: &Map<String, Value>, language: Language) -> Option<String> {
-    let properties = tool.parameters.get("properties").and_then(Value::as_object);
-    let declared = |key: &str| properties.is_none_or(|p| p.is_empty() || p.contains_key(key));
-    let mut found = Vec::new();
-    let mut is_cut = false;
-    for key in OBJECT_KEYS.into_iter().filter(|key| declared(key)) {
-        if let Some(value) = arguments.get(key) {
-            is_cut |= !texts(key, value, MAX_DEPTH, &mut found);
-        }
-    }
-    // Numbers and booleans under other keys say how, such as a brightness, not what.
-    let others = arguments.iter().filter(|(key, value)| {
-        declared(key)
-            && !OBJECT_KEYS.contains(&key.as_str())
-            && (value.is_string() || value.is_array() || value.is_object())
-    });
-    for (key, value) in others {
-        is_cut |= !texts(key, value, MAX_DEPTH, &mut found);
-    }
-    let mut names: Vec<String> = Vec::new();
-    let mut left = MAX_OBJECTS_CHARS;
-    for text in found {
-        let whole = plain(&text);
-        let name = spoken(&text);
-        if !name.chars().any(char::is_alphanumeric) || names.contains(&name) {
-            continue;
-        }
-        let length = name.chars().count();
-        is_cut |= whole.len() > name.len() || length > left;
-        if length <= left {
-            left -= length;
-            names.push(name);
-        }
-    }
-    let more = match language {
-        Language::English => " and more",
-        Language::Chinese => "等等",
-    };
-    let all = names.join(", ") + if is_cut { more } else { "" };
-    Some(all).filter(|all| !all.is_empty())
-}
-
-/// Adds the texts and numbers of a value. Returns false if it contains more at a greater depth.
-fn texts(key: &str, value: &Value, depth: usize, found: &mut Vec<String>) -> bool {
-    match value {
-        Value::String(text) if key == "entity_id" => {
-            // From `light.kitchen_lamp`, the name only; from `lock.front`, whose name a light may
-            // share, both parts.
-            let name = text.split_once('.').filter(|(domain, _)| PLAIN_DOMAINS.contains(domain));
-            found.push(name.map_or(text.replace('.', " "), |(_, name)| name.to_owned()));
-            true
-        }
-        Value::String(text) => {
-            found.push(text.clone());
-            true
-        }
-        Value::Number(number) => {
-            found.push(number.to_string());
-            true
-        }
-        Value::Array(values) if depth > 0 => {
-            values.iter().fold(true, |all, value| all & texts(key, value, depth - 1, found))
-        }
-        Value::Object(values) if depth > 0 => {
-            values.iter().fold(true, |all, (key, value)| all & texts(key, value, depth - 1, found))
-        }
-        Value::Array(values) => values.is_empty(),
-        Value::Object(values) => values.is_empty(),
-        Value::Null | Value::Bool(_) => true,
-    }
 }
 
 /// Returns the meaning of the other words of a name.
@@ -342,26 +249,11 @@ fn infinitive(verb: &str) -> String {
     ends("s").filter(|_| !is_base).unwrap_or(verb).to_owned()
 }
 
-/// Returns a text as plain words, up to a length that a listener can follow.
-pub(super) fn spoken(text: &str) -> String {
-    plain(text).chars().take(MAX_OBJECT_CHARS).collect()
-}
-
-fn plain(text: &str) -> String {
-    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
-    let mut words = String::with_capacity(text.len());
-    let mut before = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let next = chars.peek().copied();
-        // `19.99` and `-5` are numbers.
-        let of_number = c == '.' && digit(before) && digit(next)
-            || c == '-' && digit(next) && before.is_none_or(char::is_whitespace);
-        let kept = c.is_alphanumeric() || c == '\'' || of_number;
-        words.push(if kept { c } else { ' ' });
-        before = Some(c);
-    }
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Returns a name as plain words, up to a length that a listener can follow.
+pub(super) fn spoken(name: &str) -> String {
+    let words = name.split(|c: char| !(c.is_alphanumeric() || c == '\''));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(MAX_NAME_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -392,13 +284,13 @@ mod tests {
             (
                 "light.turn_off",
                 r#"{"entity_id": "light.desk_lamp"}"#,
-                "turn off the desk lamp",
-                "关闭desk lamp",
+                "turn off the light, desk lamp",
+                "关闭灯，desk lamp",
             ),
             ("open_door", "{}", "open the door", "打开门"),
             ("self.lock.open", "{}", "open the lock", "打开门锁"),
             ("delete_all_files", "", "delete all files", "删除所有文件"),
-            ("sendEmail", r#"{"to": "Anna"}"#, "send Anna", "发送Anna"),
+            ("sendEmail", r#"{"to": "Anna"}"#, "send the email, to Anna", "发送邮件，给Anna"),
             ("pay", "{}", "pay", "支付"),
             ("open_lock", "{}", "open the lock", "打开门锁"),
             ("lock_door", "{}", "lock the door", "锁上门"),
@@ -408,10 +300,15 @@ mod tests {
             (
                 "HassTurnOff",
                 r#"{"area": "Kitchen", "domain": ["lock"]}"#,
-                "turn off Kitchen, lock",
-                "关闭Kitchen, lock",
+                "turn off the lock, in Kitchen",
+                "关闭lock，在Kitchen",
             ),
-            ("open_door", r#"{"title": "window"}"#, "open the door", "打开门"),
+            (
+                "open_door",
+                r#"{"title": "window"}"#,
+                "open the door, title window",
+                "打开门，title window",
+            ),
             (
                 "HassTurnOff",
                 r#""{\"name\": \"front door\"}""#,
@@ -421,8 +318,8 @@ mod tests {
             (
                 "send_message",
                 r#"{"to": "+1 900 555 0199"}"#,
-                "send 1 900 555 0199",
-                "发送1 900 555 0199",
+                "send the message, to 1 900 555 0199",
+                "发送消息，给1 900 555 0199",
             ),
             (
                 "HassTurnOff",
@@ -433,30 +330,30 @@ mod tests {
             (
                 "call_service",
                 r#"{"domain": "lock", "service": "unlock", "data": {"name": "Hall"}}"#,
-                "call the unlock, lock, Hall",
-                "呼叫unlock, lock, Hall",
+                "call the unlock, Hall, lock",
+                "呼叫unlock，Hall，lock",
             ),
             ("close_all_open_windows", "{}", "close all open windows", "close all open windows"),
             (
                 "read_and_delete_message",
                 r#"{"name": "Tax"}"#,
                 "read and delete message, Tax",
-                "read and delete message, Tax",
+                "read and delete message，Tax",
             ),
             (
                 "refund_payment",
                 r#"{"to": "Eve", "amount": 19.99}"#,
-                "refund payment, 19.99, Eve",
-                "refund payment, 19.99, Eve",
+                "refund payment, amount 19.99, to Eve",
+                "refund payment，金额19.99，给Eve",
             ),
             (
                 "send_transfers",
                 r#"{"transfers": [{"payee": "Eve", "amount": 5000}]}"#,
-                "send 5000, Eve",
-                "发送5000, Eve",
+                "send the transfers, amount 5000, to Eve",
+                "发送transfers，金额5000，给Eve",
             ),
             ("undo_delete", "{}", "undo delete", "undo delete"),
-            ("pay", r#"{"to": "Anna", "amount": 500}"#, "pay 500, Anna", "支付500, Anna"),
+            ("pay", r#"{"to": "Anna", "amount": 500}"#, "pay 500, to Anna", "支付500，给Anna"),
         ] {
             let tool = tool(name, "");
             assert_eq!(act(&tool, arguments, Language::English), english, "{name}");

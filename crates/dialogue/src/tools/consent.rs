@@ -10,7 +10,7 @@ use hearken_base::language::Language;
 use hearken_ports::{ChatMessage, ToolError, ToolRequest};
 use tokio::time::Instant;
 
-use super::act::{act, spoken};
+use super::act::{act, is_plain_picture, spoken};
 use super::held_call::{HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
 use super::offer::{Offer, Offered};
 use super::policy::{ToolPolicy, is_camera};
@@ -137,9 +137,10 @@ impl Default for ConsentSettings {
 
 impl ConsentSettings {
     /// Returns the question about a call of this source. Of the model's output it contains only the
-    /// object of the call, as a few plain words.
+    /// arguments of the call, as a few plain words.
     fn question(&self, of: &HeldCall, source: &str, language: Language) -> String {
-        if is_camera(&of.tool.name) {
+        // `delete_photo` and a picture of another camera, or one that is sent, are named in full.
+        if is_camera(&of.tool.name) && is_plain_picture(&of.tool, &of.request.arguments) {
             return self.camera.in_language(language).to_owned();
         }
         let names = [
@@ -199,7 +200,7 @@ impl Toolbox {
             let policy = offered.map_or(ToolPolicy::Allow, |o| self.policy(offer, o, call, before));
             let result = match (policy, offered) {
                 (ToolPolicy::Ask, Some(offered)) if self.is_right(offer, call) => {
-                    Some(self.hold_back(&mut all.held, call, offered, asked, language))
+                    Some(self.hold_back(&mut all.held, offer, call, asked, offered, language))
                 }
                 (ToolPolicy::Never, _) => {
                     Some(format!("error: {}", ToolError::Unknown(call.name.clone())))
@@ -218,9 +219,10 @@ impl Toolbox {
     fn hold_back(
         &self,
         held: &mut Option<(HeldCall, String)>,
+        offer: &Offer,
         call: &ToolRequest,
-        Offered { source, tool, .. }: &Offered,
         asked: &str,
+        Offered { source, tool, .. }: &Offered,
         language: Language,
     ) -> String {
         if held.is_some() {
@@ -236,6 +238,8 @@ impl Toolbox {
             asked: asked.to_owned(),
             source: source.clone(),
             tool: tool.clone(),
+            revision: offer.revision(),
+            by: None,
             since: Instant::now(),
             waiting: None,
         };

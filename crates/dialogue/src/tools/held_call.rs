@@ -41,6 +41,10 @@ pub struct HeldCall {
     /// Name of the source in the toolbox.
     pub(super) source: String,
     pub(super) tool: Tool,
+    /// Revision of the tools that were offered.
+    pub(super) revision: u64,
+    /// Person who was asked, if they are known.
+    pub(super) by: Option<String>,
     pub(super) since: Instant,
     /// Its entry in the list of pending confirmations.
     pub(super) waiting: Option<Arc<ListedCall>>,
@@ -48,7 +52,7 @@ pub struct HeldCall {
 
 impl HeldCall {
     /// Checks that the person agrees, in time, and that the tool is still the one that they were
-    /// asked about.
+    /// asked about, among the same tools.
     ///
     /// # Errors
     /// Returns the result for the model if the call must not be made.
@@ -57,11 +61,24 @@ impl HeldCall {
         if is_dropped || self.is_expired() || !agrees {
             return Err(NOT_AGREED.into());
         }
-        let same =
-            offer.find(&self.request.name).is_some_and(|Offered { source, tool, .. }| {
+        // The person agreed to a call among the tools of that time: another list may give the same
+        // name another meaning, as a lamp that two sources have.
+        let same = offer.revision() == self.revision
+            && offer.find(&self.request.name).is_some_and(|Offered { source, tool, .. }| {
                 *source == self.source && *tool == self.tool
             });
         if same { Ok(()) } else { Err(TOOL_CHANGED.into()) }
+    }
+
+    /// Sets the person who is asked, if they are known.
+    #[must_use]
+    pub fn asked_of(self, by: Option<String>) -> Self {
+        Self { by, ..self }
+    }
+
+    /// Returns the person who was asked, if they are known.
+    pub fn by(&self) -> Option<&str> {
+        self.by.as_deref()
     }
 
     /// Adds the call to the list of pending confirmations, with the person and the question.

@@ -2,9 +2,10 @@
 //! Not for deciding when a model may call, which is up to the turn. Not for sources.
 //!
 //! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
-//! [`held_call`], [`consent`], `act`, [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
+//! [`held_call`], [`consent`], `act`, `arguments`, [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
 
 mod act;
+mod arguments;
 pub mod calls;
 pub mod consent;
 pub mod definition;

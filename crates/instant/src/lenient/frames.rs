@@ -53,9 +53,8 @@ impl Command<'_> {
         if let Some(frame) = self.timer().or_else(|| self.alarm()) {
             return Some(frame);
         }
-        let is_later = self.has("later")
-            || !self.values.durations.is_empty()
-            || !self.values.clocks.is_empty();
+        let is_later =
+            self.is_later() || !self.values.durations.is_empty() || !self.values.clocks.is_empty();
         if is_later || self.is_no_command() {
             return None;
         }
@@ -146,7 +145,11 @@ impl Command<'_> {
 
     fn timer(&self) -> Option<Frame> {
         let [duration] = self.values.durations.as_slice() else { return None };
-        if !self.has("timer") || !self.values.devices.is_empty() || !self.values.rooms.is_empty() {
+        if !self.has("timer")
+            || self.is_later()
+            || !self.values.devices.is_empty()
+            || !self.values.rooms.is_empty()
+        {
             return None;
         }
         let mut slots = Slots::default();

@@ -11,12 +11,24 @@ use crate::names::NAMES;
 use crate::referent::About;
 use crate::template::Slots;
 
-pub(super) fn stop(_: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
-    // After a command for music, stop means the music.
-    if setting.last.is_some_and(|last| last.about == About::Music) {
-        return Some(vec![media_one(Action::Stop, setting)?]);
+/// Ends what runs. The speech has ended already: its person has spoken over it.
+pub(super) fn stop(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
+    let silent = || Setting::answer(setting.say("好的。".to_owned(), "Okay.".to_owned()));
+    if slots.text("of") == "speech" {
+        return Some(silent());
     }
-    Some(Setting::answer(setting.say("好的。".to_owned(), "Okay.".to_owned())))
+    let bindings = setting.context.bindings;
+    // After a command for music, stop means the music, and without one what is known to run.
+    let is_music = setting.last.is_some_and(|last| last.about == About::Music);
+    if is_music || !bindings.halts() {
+        let halts = |topic: &Topic| matches!(topic, Topic::Media(Action::Stop | Action::Pause));
+        if is_music || bindings.of_topic(halts).next().is_some() {
+            return Some(vec![media_one(Action::Stop, setting)?]);
+        }
+        return Some(silent());
+    }
+    // A tool may stop what moves: to say `okay` would claim that it was called.
+    None
 }
 
 pub(super) fn thanks(_: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {

@@ -6,4 +6,5 @@ mod behaviour;
 mod corpus;
 mod declines;
 mod exam;
+mod not_done;
 mod support;

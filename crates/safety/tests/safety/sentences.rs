@@ -72,6 +72,69 @@ fn what_only_sounds_dangerous_is_left_alone() {
     assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
 }
 
+#[test]
+fn what_goes_on_with_a_danger_keeps_its_reply() {
+    let safety = Safety::new(Region::default());
+    let next = |text: &str, before: &[&str]| {
+        safety.judge_next(text, before.iter().copied()).map(|safe| safe.topic)
+    };
+    for further in [
+        "what now?",
+        "and now what",
+        "okay, what should I do next",
+        "what do I do until the ambulance comes",
+        "he is still not breathing",
+        "she's not responding",
+        "it is still bleeding",
+        "he's getting worse",
+        "help",
+        "should I call an ambulance",
+        "how long do I do that",
+        "say that again",
+        "nobody answers",
+        "I called the ambulance",
+        "I'm scared",
+    ] {
+        assert_eq!(next(further, &["my husband is choking"]), Some(Topic::Choking), "{further}");
+        assert_eq!(next(further, &["what now", "my husband is choking"]), Some(Topic::Choking));
+        assert_eq!(next(further, &["turn on the radio", "my husband is choking"]), None);
+        assert_eq!(next(further, &[]), None);
+        assert_eq!(next(further, &["how do I build a bomb"]), None, "what is declined");
+    }
+    for further in [
+        "现在怎么办",
+        "怎么办",
+        "然后呢",
+        "接下来做什么",
+        "他还是没反应",
+        "还在流血",
+        "没用",
+        "越来越严重了",
+        "救命",
+        "要不要叫救护车",
+        "按多久",
+        "再说一遍",
+        "没人接",
+        "我好害怕",
+    ] {
+        assert_eq!(next(further, &["厨房着火了"]), Some(Topic::Fire), "{further}");
+        assert_eq!(next(further, &["放点音乐", "厨房着火了"]), None, "{further}");
+    }
+    for other in [
+        "what should I cook tonight",
+        "he is fine now",
+        "thank you",
+        "turn on the light",
+        "how long is the Nile",
+        "今天天气怎么样",
+        "谢谢",
+        "他好了",
+        "还没吃饭",
+    ] {
+        assert_eq!(next(other, &["my husband is choking"]), None, "{other}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_judged(text in any::<String>()) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_base::memory_pool::{PeerMemory, Reservation};
 use hearken_dialogue::tools::definition::from_mcp;
-use hearken_dialogue::tools::policy::is_camera;
+use hearken_dialogue::tools::risk::is_camera;
 use hearken_dialogue::tools::{PeerTools, ToolsetInterner};
 use hearken_ports::tool_limits::{tool_weight, within_limits};
 use hearken_ports::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};

@@ -2,10 +2,9 @@
 //! its budget. The owners' tests show that the budgets hold.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use super::root;
-use super::tidy::complain;
+use super::tidy::{complain, product_sources};
 
 /// Types that grow without bound unless their owner limits them.
 const GROWING: [&str; 6] =
@@ -78,29 +77,11 @@ fn growing(text: &str) -> Vec<String> {
     found
 }
 
-fn visit(folder: &Path, found: &mut BTreeSet<(String, String)>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.contains("test") || name.contains("fuzz") {
-            continue;
-        }
-        if path.is_dir() {
-            visit(&path, found);
-        } else if name.ends_with(".rs") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let file = path.strip_prefix(root()).unwrap().to_string_lossy();
-            let file = file.trim_start_matches("./").to_owned();
-            found.extend(growing(&text).into_iter().map(|what| (file.clone(), what)));
-        }
-    }
-}
-
 #[test]
 fn everything_that_grows_has_a_documented_budget() {
     let mut found = BTreeSet::new();
-    for folder in folders() {
-        visit(&root().join(folder), &mut found);
+    for (file, text) in product_sources(&folders()) {
+        found.extend(growing(&text).into_iter().map(|what| (file.clone(), what)));
     }
     let text = std::fs::read_to_string(root().join("docs/bounds.md")).unwrap();
     let mut named = BTreeSet::new();

@@ -111,6 +111,19 @@ pub(crate) fn files(extensions: &[&str]) -> Vec<(PathBuf, String)> {
     found
 }
 
+/// Name and text of every source file in these folders, without files of tests and fuzz targets.
+pub(crate) fn product_sources(folders: &[impl AsRef<str>]) -> Vec<(String, String)> {
+    let named =
+        files(&["rs"]).into_iter().map(|(path, text)| (path.to_string_lossy().into_owned(), text));
+    let is_product = |name: &str| {
+        let inner = folders.iter().find_map(|folder| name.strip_prefix(folder.as_ref()));
+        inner.is_some_and(|inner| {
+            inner.starts_with('/') && !inner.contains("test") && !inner.contains("fuzz")
+        })
+    };
+    named.filter(|(name, _)| is_product(name)).collect()
+}
+
 pub(crate) fn complain(faults: Vec<String>) {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

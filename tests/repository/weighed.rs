@@ -2,10 +2,7 @@
 //! parse JSON without `hearken_proto::json`, each for the reason stated. Not for programs other
 //! than the server.
 
-use std::path::Path;
-
-use super::root;
-use super::tidy::complain;
+use super::tidy::{complain, product_sources};
 
 /// Folders of the code that receives JSON of peers and services.
 const FOLDERS: [&str; 11] = [
@@ -58,32 +55,17 @@ const EXEMPT: [(&str, &str); 25] = [
 /// The same for folders: the parser that weighs, and the repair of weighed frames.
 const EXEMPT_FOLDERS: [&str; 2] = ["proto/src/json/", "proto/src/device/uplink/"];
 
-fn visit(folder: &Path, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.contains("test") || name.contains("fuzz") {
-            continue;
-        }
-        if path.is_dir() {
-            visit(&path, found);
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        if PARSERS.iter().any(|parser| product.contains(parser)) {
-            let file = path.strip_prefix(root()).unwrap().to_string_lossy();
-            found.push(file.trim_start_matches("./").to_owned());
-        }
-    }
+/// Reports whether the product's part of a file parses JSON itself.
+fn parses(text: &str) -> bool {
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    PARSERS.iter().any(|parser| product.contains(parser))
 }
 
 #[test]
 fn json_of_peers_and_services_is_weighed_before_it_is_parsed() {
-    let mut found = Vec::new();
-    for folder in FOLDERS {
-        visit(&root().join(folder), &mut found);
-    }
+    let sources = product_sources(&FOLDERS).into_iter();
+    let mut found: Vec<String> =
+        sources.filter(|(_, text)| parses(text)).map(|(file, _)| file).collect();
     found.retain(|file| !EXEMPT_FOLDERS.iter().any(|folder| file.starts_with(folder)));
     let exempt = |file: &String| EXEMPT.iter().any(|(name, _)| name == file);
     let new = found.iter().filter(|file| !exempt(file));

@@ -6,7 +6,7 @@ use hearken_ports::Tool;
 
 use super::arguments::{Named, named};
 use super::calls;
-use super::policy::spaced;
+use super::risk::spaced;
 
 /// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 40;

@@ -7,7 +7,7 @@ use hearken_base::language::{Language, is_han};
 use hearken_ports::Tool;
 use serde_json::{Map, Value};
 
-use super::policy::spaced;
+use super::risk::spaced;
 
 /// Maximum length of one value, of its first and its last part if it is longer, and of all
 /// arguments together, in characters.
@@ -296,12 +296,15 @@ fn collect<'a>(leaf: Leaf<'a>, depth: usize, found: &mut Vec<Leaf<'a>>) -> bool 
             true
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-        Value::Array(values) if depth > 0 => values
-            .iter()
-            .fold(true, |all, value| collect(Leaf { value, ..leaf }, depth - 1, found) && all),
-        Value::Object(values) if depth > 0 => values.iter().fold(true, |all, (key, value)| {
-            collect(Leaf { key, value, ..leaf }, depth - 1, found) && all
-        }),
+        // The values after an incomplete one are added, too.
+        Value::Array(values) if depth > 0 => {
+            let inner = values.iter().map(|value| Leaf { value, ..leaf });
+            inner.filter(|inner| !collect(*inner, depth - 1, found)).count() == 0
+        }
+        Value::Object(values) if depth > 0 => {
+            let inner = values.iter().map(|(key, value)| Leaf { key, value, ..leaf });
+            inner.filter(|inner| !collect(*inner, depth - 1, found)).count() == 0
+        }
         Value::Array(values) => values.is_empty(),
         Value::Object(values) => values.is_empty(),
     }

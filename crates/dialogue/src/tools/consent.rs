@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use super::act::{act, is_plain_picture, spoken};
 use super::held_call::{HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
 use super::offer::{Offer, Offered};
-use super::policy::{ToolPolicy, is_camera};
+use super::policy::ToolPolicy;
+use super::risk::is_camera;
 use super::toolbox::Toolbox;
 use crate::phrases::Phrase;
 

@@ -1,8 +1,9 @@
 //! Tools between the model and their sources: names and descriptions, checking and executing calls.
 //! Not for deciding when a model may call, which is up to the turn. Not for sources.
 //!
-//! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`policy`],
-//! [`held_call`], [`consent`], `act`, `arguments`, [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
+//! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`risk`],
+//! [`policy`], [`held_call`], [`consent`], `act`, `arguments`, [`calls`], [`finishing`], [`schema`],
+//! `image_description`, [`outcome`].
 
 mod act;
 mod arguments;
@@ -16,6 +17,7 @@ pub mod names;
 mod offer;
 pub mod outcome;
 pub mod policy;
+pub mod risk;
 pub mod schema;
 pub mod speakers;
 pub mod toolbox;

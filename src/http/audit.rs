@@ -59,14 +59,15 @@ pub(crate) fn admitted(request: &HttpRequest, who: &str) {
     let Some(place) = request.extensions().get::<Admitted>().cloned() else { return };
     // A request with several extractors is recorded once.
     place.0.get_or_init(|| {
-        let path = web::Path::<BTreeMap<String, String>>::extract(request).into_inner();
-        let path = path.map(web::Path::into_inner).unwrap_or_default();
+        let ids = web::Path::<Vec<String>>::extract(request).into_inner();
+        let ids = ids.map(web::Path::into_inner).unwrap_or_default();
+        let names = request.match_info().iter().map(|(name, _)| name.to_owned());
         let short = |id: String| id.chars().take(MAX_ID_CHARS).collect();
         Change {
             who: who.to_owned(),
             method: request.method().clone(),
             pattern: request.match_pattern().unwrap_or_default(),
-            path: path.into_iter().map(|(name, id)| (name, short(id))).collect(),
+            path: names.zip(ids.into_iter().map(short)).collect(),
         }
     });
 }

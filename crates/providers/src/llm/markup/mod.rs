@@ -76,7 +76,7 @@ pub(super) struct AnswerFilter {
     ready: VecDeque<LlmDelta>,
     /// Opening of this answer, once it is decided.
     began: Option<Opening>,
-    /// Bytes that were moved, or examined for calls without marks.
+    /// Bytes that were moved, or skipped as blanks before calls without marks.
     #[cfg(test)]
     work: usize,
 }
@@ -282,10 +282,6 @@ impl AnswerFilter {
         if self.blanks == 0
             && let Some(place) = self.place()
         {
-            #[cfg(test)]
-            {
-                self.work += rest.len().min(MOST_KEPT);
-            }
             match bare_json::beginning(rest, &self.tools, place, end) {
                 Beginning::Unknown => return (0, Step::Waits),
                 // Thinking may precede it.
@@ -293,6 +289,10 @@ impl AnswerFilter {
                     let behind = rest.trim_start();
                     self.begins &= behind.starts_with(may_begin);
                     self.blanks = rest.len() - behind.len();
+                    #[cfg(test)]
+                    {
+                        self.work += self.blanks;
+                    }
                 }
                 Beginning::Calls(calls, used) => {
                     self.make(calls);

@@ -335,7 +335,7 @@ pub(crate) fn of(said: &Words, language: Language) -> Option<Retraction> {
     at_end(said, lists).or_else(|| within(said, lists))
 }
 
-/// Returns the number of words of the longest phrase that ends at `end`.
+/// Returns the longest phrase that ends at `end`.
 fn ending<'a>(words: &[String], end: usize, phrases: &'a [Vec<String>]) -> Option<&'a [String]> {
     let ends = |phrase: &&Vec<String>| words.get(..end).is_some_and(|part| part.ends_with(phrase));
     phrases.iter().find(ends).map(Vec::as_slice)

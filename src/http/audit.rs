@@ -147,7 +147,7 @@ mod tests {
             .wrap(from_fn(audited))
             .route("/api/accounts/{name}", web::to(guarded))
             .route("/api/things/{id}", web::to(guarded))
-            .route("/api/open/{id}", web::to(|| async { HttpResponse::Ok() }));
+            .route("/api/open/{id}", web::to(|| async { HttpResponse::Ok().finish() }));
         let app = init_service(app).await;
         let long = format!("/api/things/{}", "x".repeat(300));
         for (method, path, noted) in [

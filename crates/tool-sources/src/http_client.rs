@@ -435,7 +435,7 @@ mod tests {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            stream.read(&mut [0; 4_096]).await.unwrap();
+            assert!(stream.read(&mut [0; 4_096]).await.unwrap() > 0);
             stream.write_all(format!("{head}{events}").as_bytes()).await.unwrap();
             while stream.read(&mut [0; 4_096]).await.is_ok_and(|read| read > 0) {}
         });

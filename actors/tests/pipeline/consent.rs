@@ -239,7 +239,7 @@ async fn a_camera_that_the_person_requests_is_used_at_once() {
     talk.calls(&[DELETE]);
     assert_eq!(
         talk.says("把它删掉").await,
-        ["可以删除文件，name a点txt吗？"],
+        ["可以删除文件，", "name a点txt吗？"],
         "a picture needs consent"
     );
     assert_eq!(talk.says("可以的，谢谢").await, ["Good day."]);

@@ -340,7 +340,8 @@ impl ChatService {
         let budget = self.settings.get().token_budget;
         let state_tools = inputs.state_tools.as_ref();
         let out = options.out.as_ref();
-        let (message, player) = (&request.message, request.player_id.as_deref());
+        let message = &request.message;
+        let player = request.player_id.as_deref();
         let mut output =
             ChatOutput::new(turn, state_tools, out, budget, request_record, message, player);
         turn.trace().answers(&request.message);

@@ -26,14 +26,11 @@ const MAX_ID_BYTES: usize = 256;
 /// Error code for a request beyond the limit (JSON-RPC: an error of this server).
 const TOO_MANY: ErrorCode = ErrorCode(-32_000);
 
-/// Ids of the server's requests that are not answered.
-type Unanswered = Arc<Mutex<HashSet<RequestId>>>;
-
 /// Transport of a connection. Dropping it, which rmcp does at the end of the connection, signals
 /// that end.
 pub(super) struct PeerTransport<T> {
     inner: T,
-    unanswered: Unanswered,
+    unanswered: Arc<Mutex<HashSet<RequestId>>>,
     unread: Arc<AtomicUsize>,
     /// Cancelled when the server has too many unread messages.
     is_stuck: CancellationToken,
@@ -66,7 +63,7 @@ fn lock(unanswered: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<Reques
 struct Outgoing {
     unread: Arc<AtomicUsize>,
     /// Request that the message answers.
-    answers: Option<(Unanswered, RequestId)>,
+    answers: Option<(Arc<Mutex<HashSet<RequestId>>>, RequestId)>,
 }
 
 impl Drop for Outgoing {

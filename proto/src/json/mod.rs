@@ -24,7 +24,7 @@ use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Number, Value};
 
 pub use self::mended::{escaped_code, mended};
-pub use self::weighed::{NotParsed, weighed, weighed_first, weighed_within};
+pub use self::weighed::{MAX_SPEECH_WEIGHT, NotParsed, weighed, weighed_first, weighed_within};
 pub use self::weight::{LONG_TEXT, MAX_WEIGHT, TooHeavy, weight, weight_of_text};
 
 /// Maximum number of characters of a peer's name or number in an error message.

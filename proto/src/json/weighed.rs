@@ -5,6 +5,9 @@ use serde::de::DeserializeOwned;
 
 use super::{MAX_WEIGHT, TooHeavy, weight_of_text};
 
+/// Maximum memory of a parsed message of a speech service, whose texts may have megabytes.
+pub const MAX_SPEECH_WEIGHT: usize = 16 << 20;
+
 /// Reason that a text was not parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotParsed {

@@ -186,7 +186,7 @@ impl AsrEvent {
     /// # Errors
     /// Returns an error for text that is not JSON, an unknown `type`, or a field of the wrong type.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
-        Ok(json::weighed(text)?)
+        Ok(json::weighed_within(text, json::MAX_SPEECH_WEIGHT)?)
     }
 
     /// Returns the event as JSON text.

@@ -189,7 +189,12 @@ async fn invalid_settings_change_nothing() {
         assert!(message.contains(told), "{body}: {message}");
     }
     assert_eq!(admin.get("/config").await, before);
-    assert_eq!(admin.get("/audit").await["entries"].as_array().unwrap().len(), 1, "the log-in");
+    let audit = admin.get("/audit").await;
+    let entries = audit["entries"].as_array().unwrap();
+    let (refused, others): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|entry| entry["what"] == "PATCH /api/admin/config");
+    assert!(!refused.is_empty() && refused.iter().all(|e| e["details"]["status"] != 200));
+    assert_eq!(others.len(), 1, "the log-in");
 }
 
 #[tokio::test]

@@ -150,9 +150,13 @@ async fn sessions_are_listed_and_ended() {
     assert_eq!(beat.header("session-id", &ids[0]).send().await.unwrap().status(), 401);
     assert_eq!(admin.get("/sessions").await["total"], 2);
     let audit = admin.get("/audit").await;
-    let last = &audit["entries"][0];
-    assert_eq!((&last["who"], &last["what"]), (&json!("admin"), &json!("session ended")));
-    assert_eq!(last["details"]["session_id"], ids[0]);
+    // The second attempt, and the first.
+    let failed = &audit["entries"][0];
+    assert_eq!(failed["what"], "DELETE /api/admin/sessions/{id}");
+    assert_eq!(failed["details"], json!({"path": {"id": ids[0]}, "status": 404}));
+    let ended = &audit["entries"][1];
+    assert_eq!((&ended["who"], &ended["what"]), (&json!("admin"), &json!("session ended")));
+    assert_eq!(ended["details"]["session_id"], ids[0]);
 }
 
 #[tokio::test]

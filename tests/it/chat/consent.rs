@@ -125,7 +125,8 @@ async fn only_the_player_who_was_asked_can_confirm() {
 #[tokio::test]
 async fn a_changed_list_of_tools_ends_the_pending_call() {
     let (mut chat, camera) = asked().await;
-    let (source, other) = (camera.clone(), camera.clone());
+    let source = camera.clone();
+    let other = camera.clone();
     // Another source appears: its tools may share names with the one that was asked about.
     chat.service.tools =
         Arc::new(move |_| vec![Arc::new(source.clone()), Arc::new(Garden(other.clone()))]);

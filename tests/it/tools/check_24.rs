@@ -102,7 +102,8 @@ async fn check_24_two_servers_and_two_tool_clients_serve_one_agent_and_recover()
     let mut second = Bridge::start(&peers, &server);
     let all = ready(&server, 4).await;
     let names: Vec<&str> = all.iter().filter_map(|s| s["name"].as_str()).collect();
-    let dialled = "mcp-servers/everything";
+    // The name that the client gives itself, without its slash.
+    let dialled = "mcp-servers-everything";
     assert_eq!(names, ["child", "http", dialled, &format!("{dialled}-2")]);
     for name in &names {
         let (status, told) = sum(&server, name).await;

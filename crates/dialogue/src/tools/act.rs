@@ -275,6 +275,13 @@ mod tests {
         }
     }
 
+    /// Checks the words for a call in English and in Chinese.
+    fn is_named(name: &str, arguments: &str, english: &str, chinese: &str) {
+        let tool = tool(name, "");
+        assert_eq!(act(&tool, arguments, Language::English), english, "{name}");
+        assert_eq!(act(&tool, arguments, Language::Chinese), chinese, "{name}");
+    }
+
     #[test]
     fn acts_are_named_in_the_persons_language() {
         for (name, arguments, english, chinese) in [
@@ -333,6 +340,14 @@ mod tests {
                 "call the unlock, Hall, lock",
                 "呼叫unlock，Hall，lock",
             ),
+        ] {
+            is_named(name, arguments, english, chinese);
+        }
+    }
+
+    #[test]
+    fn acts_of_several_words_are_named_whole() {
+        for (name, arguments, english, chinese) in [
             ("close_all_open_windows", "{}", "close all open windows", "close all open windows"),
             (
                 "read_and_delete_message",
@@ -355,9 +370,7 @@ mod tests {
             ("undo_delete", "{}", "undo delete", "undo delete"),
             ("pay", r#"{"to": "Anna", "amount": 500}"#, "pay 500, to Anna", "支付500，给Anna"),
         ] {
-            let tool = tool(name, "");
-            assert_eq!(act(&tool, arguments, Language::English), english, "{name}");
-            assert_eq!(act(&tool, arguments, Language::Chinese), chinese, "{name}");
+            is_named(name, arguments, english, chinese);
         }
     }
 

@@ -26,7 +26,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use hearken_audio::pcm;
 use hearken_audio::voice_detector::SAMPLE_RATE_HZ;
 use hearken_ports::{Asr, AsrStream, ProviderError, ProviderErrorKind, Transcript, UtteranceSpec};
-use hearken_proto::json::{mended, weighed};
+use hearken_proto::json::{MAX_SPEECH_WEIGHT, mended, weighed_within};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -434,8 +434,8 @@ impl Segments {
         if message.is_empty() {
             return Some(ResultKind::Nothing);
         }
-        let answer: FunAsrMessage =
-            weighed(message).or_else(|e| mended(message).map_or(Err(e), weighed)).ok()?;
+        let read = |text: &str| weighed_within::<FunAsrMessage>(text, MAX_SPEECH_WEIGHT).ok();
+        let answer = read(message).or_else(|| read(&mended(message)?))?;
         let is_result = answer.text.is_string() && !answer.is_final.is_null();
         self.was_final = is_result.then(|| answer.is_final());
         let heard = meaning(&answer);

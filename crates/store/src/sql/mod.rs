@@ -174,9 +174,11 @@ impl SqlStore {
                 .test_before_acquire(false)
                 .before_acquire(|connection, _| Box::pin(answers(connection)))
                 .after_release(|connection, _| Box::pin(answers(connection))),
-            (Dialect::Sqlite, Some(_)) => pool
-                .max_connections(FILE_CONNECTIONS)
-                .after_release(|connection, _| Box::pin(has_no_transaction(connection))),
+            (Dialect::Sqlite, Some(_)) => {
+                pool.max_connections(FILE_CONNECTIONS).after_release(move |connection, _| {
+                    Box::pin(has_no_transaction(connection, waits.busy))
+                })
+            }
             // The store in memory lives exactly as long as its one connection.
             (Dialect::Sqlite, None) => {
                 pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
@@ -364,11 +366,13 @@ async fn answers(connection: &mut AnyConnection) -> sqlx::Result<bool> {
 
 /// Checks that a connection to a file can start another transaction. If not, the pool replaces it.
 /// On an error such as a full disk, SQLite itself rolls back. The driver's rollback then fails, and
-/// the driver considers the transaction open. Also resets the setting of
-/// [`StoreTransaction::overwrite`].
-async fn has_no_transaction(connection: &mut AnyConnection) -> sqlx::Result<bool> {
+/// the driver considers the transaction open. Also resets the settings of
+/// [`StoreTransaction::overwrite`] and [`SqlStore::empty_log`].
+async fn has_no_transaction(connection: &mut AnyConnection, busy: Duration) -> sqlx::Result<bool> {
+    let busy = busy.as_millis();
+    let reset = format!("PRAGMA secure_delete = OFF; PRAGMA busy_timeout = {busy}");
     // Runs after a pending rollback.
-    sqlx::raw_sql("PRAGMA secure_delete = OFF").execute(&mut *connection).await?;
+    sqlx::raw_sql(AssertSqlSafe(reset)).execute(&mut *connection).await?;
     Ok(!connection.is_in_transaction())
 }
 

@@ -303,13 +303,16 @@ impl SqlStore {
     /// Empties the write-ahead log of a file, which contains deleted data. A long read such as a
     /// backup prevents this; the log is then overwritten afterwards.
     pub(super) async fn empty_log(&self) {
-        if self.dialect() == Dialect::Postgres {
+        if self.file.is_none() {
             return;
         }
         let busy = async {
             let writer = self.writer().await?;
-            let emptied =
-                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(writer.pool).await?;
+            let mut connection = writer.pool.acquire().await?;
+            // All writers wait while this waits for readers. The pool resets the setting.
+            sqlx::raw_sql("PRAGMA busy_timeout = 100").execute(&mut *connection).await?;
+            let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+            let emptied = sqlx::query(sql).fetch_one(&mut *connection).await?;
             Ok::<_, SqlError>(emptied.try_get::<i64, _>("busy")? != 0)
         };
         match busy.await {

@@ -26,11 +26,21 @@ const MAX_ID_BYTES: usize = 256;
 /// Error code for a request beyond the limit (JSON-RPC: an error of this server).
 const TOO_MANY: ErrorCode = ErrorCode(-32_000);
 
+/// Ids of the server's requests whose answers it has not read.
+#[derive(Default)]
+struct Unanswered(Mutex<HashSet<RequestId>>);
+
+impl Unanswered {
+    fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Transport of a connection. Dropping it, which rmcp does at the end of the connection, signals
 /// that end.
 pub(super) struct PeerTransport<T> {
     inner: T,
-    unanswered: Arc<Mutex<HashSet<RequestId>>>,
+    unanswered: Arc<Unanswered>,
     unread: Arc<AtomicUsize>,
     /// Cancelled when the server has too many unread messages.
     is_stuck: CancellationToken,
@@ -55,22 +65,18 @@ impl<T> PeerTransport<T> {
     }
 }
 
-fn lock(unanswered: &Mutex<HashSet<RequestId>>) -> MutexGuard<'_, HashSet<RequestId>> {
-    unanswered.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Message on its way to the server; counted until it is sent or dropped.
 struct Outgoing {
     unread: Arc<AtomicUsize>,
     /// Request that the message answers.
-    answers: Option<(Arc<Mutex<HashSet<RequestId>>>, RequestId)>,
+    answers: Option<(Arc<Unanswered>, RequestId)>,
 }
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
         self.unread.fetch_sub(1, Ordering::Relaxed);
         if let Some((unanswered, id)) = &self.answers {
-            lock(unanswered).remove(id);
+            unanswered.lock().remove(id);
         }
     }
 }
@@ -102,7 +108,7 @@ impl<T: Transport<RoleClient>> PeerTransport<T> {
                     tracing::debug!("ignored a request of a tool server: its id is too long");
                     return None;
                 }
-                let mut unanswered = lock(&self.unanswered);
+                let mut unanswered = self.unanswered.lock();
                 if unanswered.contains(id) {
                     tracing::debug!("ignored a request of a tool server: its id is in use");
                     return None;
@@ -121,7 +127,7 @@ impl<T: Transport<RoleClient>> PeerTransport<T> {
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    lock(&self.unanswered).remove(id);
+                    self.unanswered.lock().remove(id);
                 }
             }
             _ => {}
@@ -290,9 +296,9 @@ mod tests {
         transport.send(answer(RequestId::Number(7))).await.unwrap();
         let mut waits = Box::pin(transport.send(answer(RequestId::Number(1))));
         assert!(waits.as_mut().now_or_never().is_none());
-        assert_eq!(lock(&transport.unanswered).len(), 1);
+        assert_eq!(transport.unanswered.lock().len(), 1);
         drop(waits);
-        assert_eq!(lock(&transport.unanswered).len(), 0);
+        assert_eq!(transport.unanswered.lock().len(), 0);
         assert_eq!(transport.unread.load(Ordering::Relaxed), 0);
     }
 
@@ -305,7 +311,7 @@ mod tests {
         all.extend((2..200).flat_map(|id| [request(&json!(id), "ping"), cancelled(id)]));
         let (mut transport, mut reads) = transport(all);
         assert_eq!(requests(&mut transport).len(), 199);
-        assert_eq!(lock(&transport.unanswered).len(), 1);
+        assert_eq!(transport.unanswered.lock().len(), 1);
         assert!(reads.try_recv().is_err(), "nothing is refused");
     }
 

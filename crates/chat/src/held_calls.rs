@@ -98,6 +98,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn no_owner_loses_calls_because_another_holds_more(
             puts in proptest::collection::vec(0_usize..4, 0..900),

@@ -8,7 +8,6 @@ use hearken_base::slots::Slots;
 use hearken_base::tasks::Tasks;
 use hearken_chat::event_stream::WatchSettings;
 use hearken_chat::{ChatService, HeldCalls, PublishedEvents, TouchedSessions};
-use hearken_dialogue::SharedStyle;
 use hearken_ports::store::SettingsStore;
 use hearken_providers::{CallLog, state};
 use hearken_text_gateway::{Sessions, TextGateway};
@@ -75,6 +74,7 @@ fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
     let settings = config.chat_sessions(tooling.api.policies());
     let tools = tooling.sources.clone();
     let roles = tools.roles_by_id_or_name();
+    let calls = models.calls().clone();
     let watching =
         WatchSettings { ping_every: settings.ping_every, dead_after: settings.dead_after };
     let service = ChatService {
@@ -83,9 +83,7 @@ fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
         state: state::state_server(&config.state)?,
         events: cluster.events(),
         locks: cluster.locks(),
-        tools: Arc::new(move |session_id| {
-            tools.conversation(session_id.as_str(), &SharedStyle::default())
-        }),
+        tools: Arc::new(move |_| tools.chat_session()),
         describer: tooling.api.describer(),
         now: local_time(config),
         settings: settings.into(),
@@ -95,6 +93,7 @@ fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
         touched: TouchedSessions::default(),
         published: PublishedEvents::default(),
         turn_journal: records.turn_journal.clone(),
+        forget_calls: Arc::new(move |until| calls.forget(until)),
     };
     let watch_slots = Slots::with_share(config.chat.max_watchers, config.http.address_percent);
     let access = AccessRule {

@@ -13,9 +13,10 @@ const CREDENTIAL: &str = "credential";
 const PURGED_FOR_ROOM: usize = 16;
 
 /// Client that sends a request about sessions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Asker {
     /// Any client, if no credential is required: may use every session, and owns none.
+    #[default]
     Anybody,
     /// Holder of a credential: may use every session.
     Credential,
@@ -78,19 +79,32 @@ impl ChatService {
         lock.map(Some).ok_or(ChatError::Busy)
     }
 
-    /// Checks that a client may store more. Purges deleted sessions of a client whose share is used
-    /// up, the oldest first.
+    /// Checks that a client may store more in its sessions. Purges deleted sessions of a client
+    /// whose bytes are used up, the oldest first.
+    ///
+    /// # Errors
+    /// Returns an error if its bytes are used up, or the store or the state server failed.
+    pub async fn check_share(&self, asker: &Asker) -> Result<(), ChatError> {
+        self.make_room(asker, u64::MAX).await
+    }
+
+    /// Checks that a client may create a session. Purges deleted sessions of a client whose share
+    /// is used up, the oldest first.
     ///
     /// # Errors
     /// Returns an error if the share is used up, or the store or the state server failed.
-    pub async fn check_share(&self, asker: &Asker) -> Result<(), ChatError> {
+    pub(super) async fn check_share_of_sessions(&self, asker: &Asker) -> Result<(), ChatError> {
+        self.make_room(asker, self.settings.get().max_sessions_per_address).await
+    }
+
+    /// Purges deleted sessions of a client until it has fewer sessions than this, and fewer bytes
+    /// than its share.
+    async fn make_room(&self, asker: &Asker, max_sessions: u64) -> Result<(), ChatError> {
         let Some(client) = asker.client() else { return Ok(()) };
         let settings = self.settings.get();
         for _ in 0..PURGED_FOR_ROOM {
             let used = self.store.usage(client).await?;
-            let has_room = used.sessions < settings.max_sessions_per_address
-                && used.bytes < settings.max_bytes_per_address;
-            if has_room {
+            if used.sessions < max_sessions && used.bytes < settings.max_bytes_per_address {
                 return Ok(());
             }
             let Some(deleted) = self.store.oldest_deleted(client).await? else { break };

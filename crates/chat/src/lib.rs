@@ -4,13 +4,15 @@
 //! handle any request. A message that has called a tool runs to its end, even if its client leaves.
 //! Not for HTTP, nor for storing sessions, states and events.
 //!
-//! Reading order: this file, [`turns`], `running`, `context`, `chat_output`, `held_calls`,
-//! `state_tools`, `rolls`, `budget`, `events`, [`sessions`], `access`, `snapshots`, [`event_stream`].
+//! Reading order: this file, [`turns`], `running`, `earlier_messages`, `context`, `chat_output`,
+//! `held_calls`, `state_tools`, `rolls`, `budget`, `events`, [`sessions`], `access`, `snapshots`,
+//! [`event_stream`].
 
 mod access;
 mod budget;
 mod chat_output;
 mod context;
+mod earlier_messages;
 pub mod event_stream;
 mod events;
 mod held_calls;
@@ -39,6 +41,7 @@ use hearken_ports::{
 };
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
+use jiff::Timestamp;
 
 pub use access::Asker;
 pub use events::PublishedEvents;
@@ -49,6 +52,9 @@ pub use touched::TouchedSessions;
 
 /// Returns the server's tool sources for a session, besides the state server's.
 pub type ChatTools = Arc<dyn Fn(&SessionId) -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
+
+/// Removes records of calls to services that began up to this time.
+pub type ForgetCalls = Arc<dyn Fn(Timestamp) + Send + Sync>;
 
 /// Shared dependencies of all chat sessions.
 #[derive(Clone)]
@@ -83,6 +89,8 @@ pub struct ChatService {
     pub published: PublishedEvents,
     /// Journal of the last turns.
     pub turn_journal: TurnJournal,
+    /// Removes the words of a purged session from the log of calls to services.
+    pub forget_calls: ForgetCalls,
 }
 
 impl ChatService {

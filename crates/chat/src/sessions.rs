@@ -40,7 +40,7 @@ impl ChatService {
         asker: &Asker,
     ) -> Result<ChatSession, ChatError> {
         let _share = self.lock_share(asker).await?;
-        self.check_share(asker).await?;
+        self.check_share_of_sessions(asker).await?;
         let at = now();
         let session = ChatSession {
             id: SessionId::new(uuid::Uuid::now_v7().to_string()),
@@ -272,11 +272,8 @@ impl ChatService {
         before: Timestamp,
     ) -> Result<bool, ChatError> {
         let _lock = self.lock(id).await?;
-        let session = self.store.session(id).await?;
         let is_old = |s: &ChatSession| s.status == ChatStatus::Deleted && s.updated_at < before;
-        if !session.as_ref().is_some_and(is_old) {
-            return Ok(false);
-        }
+        let Some(session) = self.store.session(id).await?.filter(is_old) else { return Ok(false) };
         // Blocks restoring: if the rest fails, some of the session's data may be gone.
         if !self.store.set_purging(id, true).await? {
             return Ok(false);
@@ -292,6 +289,9 @@ impl ChatService {
         }
         let purged = self.store.purge(id).await?;
         self.turn_journal.forget(|turn| turn.client == id.as_str());
+        // The log does not know whose calls it holds; those of this session began before it was
+        // deleted.
+        (self.forget_calls)(session.updated_at);
         if let Err(error) = self.events.forget(id).await {
             tracing::warn!(error, session = %id, "cannot drop the events of a purged session; they end a day after the last one");
         }

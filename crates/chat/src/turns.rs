@@ -9,7 +9,7 @@ use hearken_base::wall_clock::now;
 use hearken_dialogue::parts::Parts;
 use hearken_dialogue::role::usable;
 use hearken_dialogue::run_turn::answer;
-use hearken_dialogue::tools::{SourceProvider, ToolSettings, Toolbox};
+use hearken_dialogue::tools::{ConversationVersion, SourceProvider, ToolSettings, Toolbox};
 use hearken_dialogue::turn_trace::{ClientKind, Outcome};
 use hearken_dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use hearken_ports::{
@@ -20,6 +20,7 @@ use hearken_proto::chat::{
     TurnInfo,
 };
 use hearken_proto::ids::{SessionId, TurnId};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +29,13 @@ use uuid::Uuid;
 
 use super::chat_output::ChatOutput;
 use super::context::{prompt, to_stored_message};
+use super::earlier_messages::earlier_messages;
 use super::events::event;
 use super::piece::ChatPiece;
 use super::rolls::asks_to_roll;
 use super::running::{RequestRecord, RunningMessage, check_stored};
 use super::state_tools::{StateTools, empty_state, version_of};
-use super::{ChatError, ChatService, budget};
+use super::{Asker, ChatError, ChatService, budget};
 
 /// Inputs of a turn.
 struct TurnInputs {
@@ -52,6 +54,8 @@ pub struct RequestOptions {
     pub key: Option<RequestKey>,
     /// Channel for the streamed answer.
     pub out: Option<mpsc::Sender<ChatPiece>>,
+    /// Client that sends the request, for its storage limits.
+    pub asker: Asker,
     /// Receives the id of the turn, which is also its trace id, once a turn has started.
     pub turn_id: Arc<OnceLock<Uuid>>,
 }
@@ -138,7 +142,10 @@ impl ChatService {
         }
         // The session is read for each message, under the lock: another instance may have answered
         // the previous one. Decision 0039.
-        let inputs = self.inputs(self.active(id).await?, options.out.clone()).await?;
+        let session = self.active(id).await?;
+        // A stored answer needs no storage, so the limits are checked after the look-up.
+        self.check_share(&options.asker).await?;
+        let inputs = self.inputs(session, options.out.clone()).await?;
         let request_record = RequestRecord {
             store: &*self.store,
             running: &pending.running,
@@ -254,7 +261,9 @@ impl ChatService {
         out: Option<mpsc::Sender<ChatPiece>>,
     ) -> Result<TurnInputs, ChatError> {
         let id = &session.id;
-        let before = self.store.messages(id, None, self.settings.get().history).await?;
+        let settings = self.settings.get();
+        let before =
+            earlier_messages(&*self.store, id, settings.history, settings.token_budget).await?;
         let (state, state_tools) = match &self.state {
             None => (empty_state(id), None),
             Some(server) => {
@@ -348,6 +357,9 @@ impl ChatService {
         let prompt = self.prompt(inputs, request);
         if let Some(held) = self.held.take(&inputs.session.id) {
             inputs.toolbox.hold(held);
+            // Another instance may have handled the person's next words, a rollback or a deletion.
+            let session = &inputs.session;
+            inputs.toolbox.drop_outdated(version(session.message_count, session.updated_at));
         }
         let outcome = answer(&mut output, prompt, &*self.llm, &inputs.toolbox, &mut rounds).await;
         // No words are needed after successful calls: the client receives the changes.
@@ -380,16 +392,17 @@ impl ChatService {
         };
         let response = self.response(inputs, content, usage).await;
         let fence = request_record.fence;
-        if let Err(error) = self.keep(inputs, pending, fence, &record, &response).await {
+        let kept = self.keep(inputs, pending, fence, &record, &response).await;
+        let version = kept.inspect_err(|_| {
             // The client gets an error, so trace, metrics and history must not record an answer.
             turn.trace().finish(Outcome::Failed);
-            return Err(error);
-        }
+        })?;
         turn.record(&record);
         // If the turn is not stored, its question counts as not asked, so the call is held after
         // `keep`.
+        inputs.toolbox.note_version(version);
         if let Some(held) = inputs.toolbox.take_held() {
-            self.held.put(&inputs.session.id, held);
+            self.held.put(&inputs.session.id, options.asker.owner(), held);
         }
         Ok(response)
     }
@@ -438,6 +451,7 @@ impl ChatService {
         }
     }
 
+    /// Stores a turn, and returns the version of the session after it.
     async fn keep(
         &self,
         inputs: &TurnInputs,
@@ -445,13 +459,15 @@ impl ChatService {
         fence: i64,
         record: &TurnRecord,
         response: &ChatResponse,
-    ) -> Result<(), ChatError> {
+    ) -> Result<ConversationVersion, ChatError> {
         let PendingMessage { request, options, .. } = pending;
         let id = &inputs.session.id;
         let at = now();
         let player = request.player_id.as_deref();
-        let messages =
+        let messages: Vec<_> =
             messages_of(record).iter().map(|m| to_stored_message(m, player, at)).collect();
+        let after = inputs.before.last().map_or(0, |kept| kept.number);
+        let version = version(after.saturating_add_unsigned(messages.len() as u64), at);
         let effects = inputs.state_tools.as_ref().map(|state_tools| state_tools.effects().version);
         let told = json!({
             "player_id": request.player_id,
@@ -460,7 +476,7 @@ impl ChatService {
         });
         let turn = KeptTurn {
             session_id: id.clone(),
-            after: inputs.before.last().map_or(0, |kept| kept.number),
+            after,
             fence,
             key: options.key.clone(),
             answer: serde_json::to_string(response).map_err(|e| ChatError::Store(e.into()))?,
@@ -475,8 +491,13 @@ impl ChatService {
         // Events are published from the store: those that an instance leaves when it dies are
         // published by another one. Decision 0057.
         self.publish_pending(id).await;
-        Ok(())
+        Ok(version)
     }
+}
+
+/// Returns the version of a session with this number of messages, last changed at this time.
+fn version(number: i64, changed: Timestamp) -> ConversationVersion {
+    ConversationVersion { number, changed_ms: changed.as_millisecond() }
 }
 
 /// Returns all messages of a turn, in order. An application reads all of them.

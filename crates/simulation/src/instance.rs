@@ -153,6 +153,7 @@ impl Parts {
             touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),
+            forget_calls: Arc::new(|_| {}),
         }
     }
 

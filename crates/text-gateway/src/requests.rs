@@ -365,6 +365,10 @@ impl RequestExecutor {
         if session.has_ended() {
             return None;
         }
+        // The answer to a question is in the next turn of the session, at whichever connection or
+        // instance.
+        toolbox.drop_outdated(self.service.sessions.version(session));
+        session.count_turn();
         turn.trace().of_client(session.id().as_str());
         turn.trace().answers(text);
         // The prompt is built under the lock: it contains the previous answer.
@@ -409,6 +413,7 @@ impl RequestExecutor {
             // Only the use is stored, by which other instances decide when the session expires.
             self.note_use(session).await;
         }
+        toolbox.note_version(self.service.sessions.version(session));
         Some(last)
     }
 

@@ -2,7 +2,7 @@
 //! finding, storing, evicting or ending it: see [`super::sessions`].
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +22,8 @@ pub struct TextSession {
     /// Number of its running and waiting requests.
     users: AtomicUsize,
     used: Mutex<Instant>,
+    /// Number of turns in this memory that have begun, whether they are remembered or not.
+    turns: AtomicI64,
     /// Time of the last use in the stored copy, as last read or written.
     known: Mutex<Option<SystemTime>>,
     /// Time of the last use that the store was informed of.
@@ -53,6 +55,7 @@ impl TextSession {
             memory: tokio::sync::Mutex::new(memory),
             users: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
+            turns: AtomicI64::new(0),
             known: Mutex::new(known),
             reported: Mutex::new(known),
             bytes: AtomicUsize::new(0),
@@ -115,6 +118,16 @@ impl TextSession {
 
     fn touch(&self) {
         *locked(&self.used) = Instant::now();
+    }
+
+    /// Returns the number of turns that have begun.
+    pub(super) fn turns(&self) -> i64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Counts a turn that begins.
+    pub(super) fn count_turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the time of the last use in the stored copy that this memory came from. `None` if

@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use hearken_base::reloadable::Reloadable;
 use hearken_base::wall_clock::{self, Clock};
+use hearken_dialogue::tools::ConversationVersion;
 use hearken_dialogue::{ConversationStyle, Memory};
 use hearken_ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
@@ -236,6 +237,16 @@ impl Sessions {
             }
         }
         LockedMemory { session, memory, _lock: lock }
+    }
+
+    /// Returns the version of a session whose memory is locked. Each turn of this instance makes
+    /// another, and each use of the session that another instance has stored.
+    pub(crate) fn version(&self, session: &TextSession) -> ConversationVersion {
+        // Without other instances, a use that is only reported to the store is no turn.
+        let known = self.locks.as_ref().and_then(|_| session.known());
+        let since = known.and_then(|known| known.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let changed_ms = since.and_then(|since| i64::try_from(since.as_millis()).ok());
+        ConversationVersion { number: session.turns(), changed_ms: changed_ms.unwrap_or_default() }
     }
 
     /// Replaces the memory of a session by the stored version. Returns false if that cannot be

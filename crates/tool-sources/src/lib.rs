@@ -132,11 +132,20 @@ impl Sources {
         all
     }
 
-    /// Returns the current sources of a conversation without a device: the built-in tools with
-    /// those that change the style of this session, the remote servers that are for all devices,
-    /// and the tool clients of the default agent.
+    /// Returns the current sources of a text client's conversation: the built-in tools with those
+    /// that change the style of this session, the remote servers that are for all devices, and the
+    /// tool clients of the default agent.
     pub fn conversation(&self, session_id: &str, style: &SharedStyle) -> Vec<Arc<dyn ToolSource>> {
-        let builtin = self.builtin.for_conversation(session_id, style);
+        self.without_device(self.builtin.for_conversation(session_id, style))
+    }
+
+    /// Returns the current sources of an application's session, which has no style that a tool
+    /// could change: otherwise as for a text client.
+    pub fn chat_session(&self) -> Vec<Arc<dyn ToolSource>> {
+        self.without_device(self.builtin.clone())
+    }
+
+    fn without_device(&self, builtin: Builtin) -> Vec<Arc<dyn ToolSource>> {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !builtin.is_empty() {
             all.push(Arc::new(builtin));

@@ -201,10 +201,7 @@ pub(crate) async fn chat(
     let said = said.0;
     said.check(&id).map_err(|e| unfit(&e))?;
     let key = key(request.headers(), &id, &said)?;
-    if !said.context_only {
-        chats.service.check_share(&asker).await.map_err(|e| refusal_of(&e))?;
-    }
-    let ask = RequestOptions { key, ..RequestOptions::default() };
+    let ask = RequestOptions { key, asker, ..RequestOptions::default() };
     let turn_id = Arc::clone(&ask.turn_id);
     let answer = if said.stream {
         streamed(chats.service.clone(), id, said, ask).await

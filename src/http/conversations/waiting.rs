@@ -58,7 +58,7 @@ pub(crate) struct Dropping {
 /// Result of dropping a call.
 #[derive(Serialize, ToSchema)]
 struct Dropped {
-    /// Number of dropped calls, 0 or 1.
+    /// Number of dropped calls, always 1.
     dropped: u8,
 }
 
@@ -92,7 +92,8 @@ pub(crate) async fn list(
     Ok(HttpResponse::Ok().json(AllWaiting { waiting }))
 }
 
-/// Drops the pending call of a client: it is not made, even if the user confirms it.
+/// Drops the pending call of a client: it is not made, even if the user confirms it. 404 if this
+/// instance has none.
 #[utoipa::path(post, path = "/api/tools/waiting", tag = "tools", request_body = Dropping,
     responses((status = 200, body = Dropped), Faults))]
 pub(crate) async fn drop_one(
@@ -105,5 +106,11 @@ pub(crate) async fn drop_one(
         let about = "`drop` must be true: only the user who was asked can confirm a call";
         return Err(refusal(Fault::BadRequest, about));
     }
-    Ok(HttpResponse::Ok().json(Dropped { dropped: calls.drop_call(&client).into() }))
+    if !calls.drop_call(&client) {
+        // Only the instance that asked can drop the call.
+        let about = "no call of this client is pending at this instance: it was decided or has \
+                     expired, or another instance asked";
+        return Err(refusal(Fault::NotFound, about));
+    }
+    Ok(HttpResponse::Ok().json(Dropped { dropped: 1 }))
 }

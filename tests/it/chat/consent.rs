@@ -4,10 +4,15 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
+use hearken_base::wall_clock::now;
 use hearken_chat::turns::RequestOptions;
+use hearken_chat::{Asker, ChatService, HeldCalls};
 use hearken_dialogue::testkit::LlmAct;
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
-use serde_json::json;
+use hearken_proto::chat::CreateSnapshot;
+use hearken_proto::ids::SessionId;
+use hearken_test_support::eventually;
+use serde_json::{Value, json};
 
 use super::in_process::{ChatInProcess, HIT};
 
@@ -133,4 +138,58 @@ async fn a_changed_list_of_tools_ends_the_pending_call() {
     assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
     assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
     assert_eq!(camera.0.lock().unwrap().len(), 0);
+}
+
+/// What another instance does with a session before the person agrees at the first one.
+#[derive(Clone, Copy, Debug)]
+enum Elsewhere {
+    Nothing,
+    Context,
+    Message(&'static str),
+    Rollback,
+    Restore,
+}
+
+impl Elsewhere {
+    async fn act(self, service: &ChatService, id: &SessionId, snapshot: &str) {
+        let say = async |request: Value| {
+            let request = serde_json::from_value(request).unwrap();
+            service.chat(id, &request, RequestOptions::default()).await.unwrap();
+        };
+        match self {
+            Self::Nothing => {}
+            Self::Context => say(json!({"message": "no", "context_only": true})).await,
+            Self::Message(words) => say(json!({"message": words})).await,
+            Self::Rollback => drop(service.restore_snapshot(id, snapshot).await.unwrap()),
+            Self::Restore => {
+                service.delete(id).await.unwrap();
+                service.restore(id).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_held_call_is_dropped_if_the_session_goes_on_at_another_instance() {
+    for (elsewhere, calls) in [
+        (Elsewhere::Nothing, 1),
+        (Elsewhere::Context, 1),
+        (Elsewhere::Message("No"), 0),
+        (Elsewhere::Message("yes"), 0),
+        (Elsewhere::Message("不要"), 0),
+        (Elsewhere::Rollback, 0),
+        (Elsewhere::Restore, 0),
+    ] {
+        let (chat, camera) = asked().await;
+        let there = ChatService { held: HeldCalls::default(), ..chat.service.clone() };
+        let made = there.make_snapshot(&Asker::Anybody, &chat.id, CreateSnapshot::default()).await;
+        let asked_at = now().as_millisecond();
+        eventually("the clock goes on", || async {
+            (now().as_millisecond() > asked_at).then_some(())
+        })
+        .await;
+        elsewhere.act(&there, &chat.id, &made.unwrap().id).await;
+        assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
+        assert_eq!(camera.0.lock().unwrap().len(), calls, "{elsewhere:?}");
+    }
 }

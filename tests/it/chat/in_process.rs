@@ -224,6 +224,7 @@ impl ChatInProcess {
             touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),
+            forget_calls: Arc::new(|_| {}),
         };
         let id = Self::session(&service).await;
         let this = Self { service, id, script, state, locks, store, process, _worlds: worlds };

@@ -1,7 +1,7 @@
 //! Chat sessions are created, listed, archived, deleted and restored: chapters 3 and 5.1.2. Not for
 //! their messages.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearken_base::tasks::Tasks;
@@ -14,6 +14,7 @@ use hearken_providers::state::{StateConfig, state_server};
 use hearken_store::SqlStore;
 use hearken_test_support::eventually;
 use hearken_test_support::worlds::Worlds;
+use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,7 @@ async fn deleted_sessions_and_their_worlds_are_purged_after_retention() {
     let state = StateConfig { url: worlds.url.clone(), ..StateConfig::default() };
     let state = state_server(&state).unwrap();
     let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let forgot = Arc::<Mutex<Vec<Timestamp>>>::default();
     let service = |purge_after| ChatService {
         llm: Arc::new(ScriptedLlm(Arc::default())),
         store: Arc::clone(&store) as _,
@@ -42,6 +44,10 @@ async fn deleted_sessions_and_their_worlds_are_purged_after_retention() {
         published: PublishedEvents::default(),
         roles: Arc::new(|_| None),
         turn_journal: TurnJournal::default(),
+        forget_calls: {
+            let forgot = Arc::clone(&forgot);
+            Arc::new(move |until| forgot.lock().unwrap().push(until))
+        },
     };
     let later = service(Duration::from_secs(60));
     let now = service(Duration::ZERO);
@@ -55,10 +61,13 @@ async fn deleted_sessions_and_their_worlds_are_purged_after_retention() {
     let stays = make().await;
     let goes = make().await;
     now.delete(&goes).await.unwrap();
+    let deleted = store.session(&goes).await.unwrap().unwrap().updated_at;
     assert_eq!(later.purge().await.unwrap(), 0, "it can be restored");
+    assert_eq!(*forgot.lock().unwrap(), []);
     // A session that was deleted in the same millisecond is purged in the next one.
     eventually("it is purged", || async { (now.purge().await.unwrap() == 1).then_some(()) }).await;
     assert!(store.session(&goes).await.unwrap().is_none());
+    assert_eq!(*forgot.lock().unwrap(), [deleted], "its words are in earlier calls to services");
     let world = state.as_ref().unwrap();
     assert!(matches!(world.state(&goes).await, Err(StateError::Unknown(_))));
     assert!(world.state(&stays).await.is_ok() && now.session(&stays).await.is_ok());

@@ -7,8 +7,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use hearken::config::{AuthRequired, Config};
 use hearken_base::Secret;
-use hearken_chat::Asker;
-use hearken_ports::{ChatStore as _, KeptTurn, StoreOutcome};
+use hearken_chat::turns::RequestOptions;
+use hearken_chat::{Asker, ChatError};
+use hearken_ports::{ChatStore as _, KeptTurn, RequestKey, StoreOutcome};
+use hearken_proto::chat::{ChatResponse, CreateSnapshot};
+use hearken_proto::ids::SessionId;
 use hearken_test_support::chat_rows::turn;
 use hearken_test_support::eventually;
 use reqwest::{Method, RequestBuilder};
@@ -179,4 +182,52 @@ async fn an_unused_session_is_deleted_and_can_be_restored() {
     chat.service.restore(&chat.id).await.unwrap();
     let kept = ChatInProcess::with(|settings| settings.retention = Duration::ZERO).await;
     assert_eq!(kept.service.delete_unused().await.unwrap(), 0, "without a limit none is deleted");
+}
+
+async fn says(
+    chat: &ChatInProcess,
+    id: &SessionId,
+    asker: &Asker,
+    message: &str,
+) -> Result<ChatResponse, ChatError> {
+    let request = serde_json::from_value(json!({"message": message})).unwrap();
+    let key = RequestKey { name: message.into(), hash: message.into() };
+    let options =
+        RequestOptions { key: Some(key), asker: asker.clone(), ..RequestOptions::default() };
+    chat.service.chat(id, &request, options).await
+}
+
+#[actix_web::test]
+async fn the_number_of_sessions_limits_only_new_ones() {
+    let chat = ChatInProcess::with(|settings| settings.max_sessions_per_address = 2).await;
+    let ann = Asker::Client("address 203.0.113.1".into());
+    let create = async || {
+        let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
+        chat.service.create(wanted, &ann).await
+    };
+    let used = create().await.unwrap().id;
+    let deleted = create().await.unwrap().id;
+    chat.service.delete(&deleted).await.unwrap();
+    says(&chat, &used, &ann, "hello").await.unwrap();
+    chat.service.make_snapshot(&ann, &used, CreateSnapshot::default()).await.unwrap();
+    chat.service.restore(&deleted).await.unwrap();
+    says(&chat, &deleted, &ann, "it was not purged").await.unwrap();
+    assert!(matches!(create().await, Err(ChatError::ShareUsed(_))));
+    chat.service.delete(&deleted).await.unwrap();
+    assert!(create().await.is_ok(), "a new session may take the place of a deleted one");
+    assert!(chat.service.restore(&deleted).await.is_err());
+}
+
+#[actix_web::test]
+async fn a_repeated_request_is_answered_without_room_for_another() {
+    let chat = ChatInProcess::with(|settings| settings.max_bytes_per_address = 2_000).await;
+    let ann = Asker::Client("address 203.0.113.1".into());
+    let wanted = serde_json::from_value(json!({"name": "n", "creator_id": "c"})).unwrap();
+    let id = chat.service.create(wanted, &ann).await.unwrap().id;
+    let words = "word ".repeat(500);
+    let first = says(&chat, &id, &ann, &words).await.unwrap();
+    assert_eq!(says(&chat, &id, &ann, &words).await.unwrap().response, first.response);
+    assert!(matches!(says(&chat, &id, &ann, "more").await, Err(ChatError::ShareUsed(_))));
+    let credential = says(&chat, &id, &Asker::Credential, "more").await;
+    assert!(credential.is_ok(), "the limit is for clients without a credential");
 }

@@ -11,7 +11,7 @@ use hearken_ports::{ChatMessage, ToolError, ToolRequest};
 use tokio::time::Instant;
 
 use super::act::{act, is_plain_picture, spoken};
-use super::held_call::{HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
+use super::held_call::{ConversationVersion, HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
 use super::offer::{Offer, Offered};
 use super::policy::ToolPolicy;
 use super::risk::is_camera;
@@ -242,6 +242,7 @@ impl Toolbox {
             revision: offer.revision(),
             by: None,
             since: Instant::now(),
+            asked_in: None,
             waiting: None,
         };
         let question = self.settings.consent.question(&call, &shown, language);
@@ -260,6 +261,22 @@ impl Toolbox {
     pub fn question_heard(&self) {
         if let Some(call) = &mut *self.held() {
             call.restart();
+        }
+    }
+
+    /// Notes the version of the conversation after the turn that asked, for
+    /// [`Toolbox::drop_outdated`].
+    pub fn note_version(&self, version: ConversationVersion) {
+        if let Some(call) = &mut *self.held() {
+            call.asked_in = Some(version);
+        }
+    }
+
+    /// Drops the held call if the conversation has another version than after the question: the
+    /// person's next words reached another connection or instance.
+    pub fn drop_outdated(&self, version: ConversationVersion) {
+        if self.held().take_if(|call| call.asked_in != Some(version)).is_some() {
+            tracing::info!("dropped a pending call: its conversation went on elsewhere");
         }
     }
 

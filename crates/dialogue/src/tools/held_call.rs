@@ -31,6 +31,16 @@ pub(super) const TOO_LARGE: &str =
 /// Result of a held call whose tool is no longer the same.
 const TOOL_CHANGED: &str = "error: not called: the tool was changed or taken away meanwhile";
 
+/// Version of a conversation that several connections or instances can continue: each turn, and
+/// each other change of the dialogue, makes another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConversationVersion {
+    /// Number of turns or messages.
+    pub number: i64,
+    /// Time of the last change, in milliseconds since 1970.
+    pub changed_ms: i64,
+}
+
 /// Call pending the person's consent.
 #[derive(Debug, Clone)]
 pub struct HeldCall {
@@ -46,6 +56,8 @@ pub struct HeldCall {
     /// Person who was asked, if they are known.
     pub(super) by: Option<String>,
     pub(super) since: Instant,
+    /// Version of the conversation after the question, if others can continue the conversation.
+    pub(super) asked_in: Option<ConversationVersion>,
     /// Its entry in the list of pending confirmations.
     pub(super) waiting: Option<Arc<ListedCall>>,
 }

@@ -32,7 +32,7 @@ use hearken_proto::ids::{DeviceId, SessionId};
 
 pub use consent::ConsentSettings;
 pub use finishing::FinishingCalls;
-pub use held_call::HeldCall;
+pub use held_call::{ConversationVersion, HeldCall};
 pub use offer::Offer;
 pub use policy::{ToolPolicies, ToolPolicy};
 pub use toolbox::{SourceProvider, Toolbox};

@@ -8,32 +8,63 @@ use std::time::Duration;
 
 use hearken_dialogue::testkit::answering::{Called, sources};
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
-use hearken_text_gateway::TextGateway;
+use hearken_ports::ProviderErrorKind;
+use hearken_text_gateway::{Sessions, TextGateway};
 use serde_json::json;
 
-use crate::text_clients::{Client, MemoryStore, service};
+use crate::text_clients::{Client, Free, MemoryStore, service};
 
-/// Returns a server with tools that mislead the model, its script, and the record of calls.
-fn server() -> (TextGateway, Arc<Script>, Called) {
-    let script = Arc::<Script>::default();
-    let called = Called::default();
-    let llm = Arc::new(ScriptedLlm(Arc::clone(&script)));
-    let tools = sources(&called);
-    let tools = Arc::new(move |_: &_, _: &_| tools.clone());
-    let service = TextGateway { tools, ..service(llm, Arc::new(MemoryStore::default())) };
-    (service, script, called)
+/// An instance with tools that mislead the model.
+#[derive(Clone)]
+struct Instance {
+    service: TextGateway,
+    script: Arc<Script>,
+    called: Called,
+}
+
+impl Instance {
+    fn alone() -> Self {
+        Self::at(&Arc::default())
+    }
+
+    fn at(store: &Arc<MemoryStore>) -> Self {
+        let script = Arc::<Script>::default();
+        let called = Called::default();
+        let llm = Arc::new(ScriptedLlm(Arc::clone(&script)));
+        let tools = sources(&called);
+        let tools = Arc::new(move |_: &_, _: &_| tools.clone());
+        let service = TextGateway { tools, ..service(llm, Arc::clone(store) as _) };
+        Self { service, script, called }
+    }
+
+    /// One of several instances with this store.
+    fn of_cluster(store: &Arc<MemoryStore>) -> Self {
+        let mut instance = Self::at(store);
+        let sessions = Sessions::new(Arc::clone(store) as _, Duration::from_secs(3_600), 10);
+        instance.service.sessions = Arc::new(sessions.with_locks(Arc::new(Free)));
+        instance
+    }
+
+    async fn client(&self) -> Client {
+        Client::enter(self.service.clone(), Arc::clone(&self.script), true).await
+    }
 }
 
 /// Returns a client that is asked about the camera.
 async fn asked() -> (Client, TextGateway, Called) {
-    let (service, script, called) = server();
-    let mut client = Client::enter(service.clone(), script, true).await;
+    let instance = Instance::alone();
+    (asked_at(&instance).await, instance.service, instance.called)
+}
+
+async fn asked_at(instance: &Instance) -> Client {
+    let mut client = instance.client().await;
+    let called = &instance.called;
     for name in ["read_news", "self_camera_take_photo"] {
         client.script.thinks(LlmAct::Call("", vec![(name, r#"{"question":"who"}"#)]));
     }
     assert_eq!(ask(&mut client, "What is the news?").await, "May I use the camera?");
-    assert_eq!(photos(&called), 0);
-    (client, service, called)
+    assert_eq!(photos(called), 0);
+    client
 }
 
 async fn ask(client: &mut Client, text: &str) -> String {
@@ -82,4 +113,35 @@ async fn a_held_call_belongs_to_one_connection_and_one_session() {
     client.until("status/idle").await;
     assert_eq!(ask(&mut client, "Yes").await, "Good day.");
     assert_eq!(photos(&called), 0, "it ends with its session");
+}
+
+#[actix::test]
+async fn a_held_call_is_dropped_if_the_session_goes_on_elsewhere() {
+    let store = Arc::<MemoryStore>::default();
+    for is_cluster in [false, true] {
+        for (elsewhere, fails, photographs) in [
+            (None, false, 1),
+            (Some("No, play jazz."), false, 0),
+            (Some("Yes"), false, 0),
+            (Some("不用了"), false, 0),
+            (Some("No"), true, 0),
+        ] {
+            let here = if is_cluster { Instance::of_cluster(&store) } else { Instance::alone() };
+            let mut client = asked_at(&here).await;
+            if let Some(text) = elsewhere {
+                // Another connection of this instance, or one of another instance.
+                let there = if is_cluster { Instance::of_cluster(&store) } else { here.clone() };
+                let mut other = there.client().await;
+                if fails {
+                    let kind = ProviderErrorKind::Unauthorized;
+                    there.script.thinks(LlmAct::Fail(kind, Duration::ZERO));
+                }
+                let id = &client.session;
+                other.send(&json!({"type": "text_input", "text": text, "session_id": id}));
+                other.until(if fails { "error" } else { "llm_response" }).await;
+            }
+            assert_eq!(ask(&mut client, "Yes").await, "Good day.");
+            assert_eq!(photos(&here.called), photographs, "{elsewhere:?}, {is_cluster}");
+        }
+    }
 }

@@ -125,6 +125,10 @@ async fn a_conversation_has_the_shared_sources_and_its_own_tools() {
     let names: Vec<&str> = conversation.iter().map(|s| s.name()).collect();
     assert_eq!(names, ["builtin", "everybodys", "endpoint"]);
     assert_eq!(conversation[0].tools().len(), 10);
+    let application = sources.chat_session();
+    let names: Vec<&str> = application.iter().map(|s| s.name()).collect();
+    assert_eq!(names, ["builtin", "everybodys", "endpoint"]);
+    assert_eq!(application[0].tools().len(), 3, "its sessions have no style to change");
     let session = SessionId::new("s-2");
     let device = sources.lookup()(&DeviceId::new("02:00:00:00:00:01"), &session)();
     let names: Vec<&str> = device.iter().map(|s| s.name()).collect();

@@ -130,6 +130,7 @@ impl ChatInProcess {
             touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),
+            forget_calls: Arc::new(|_| {}),
         };
         let watches = HashMap::new();
         let mut this = Self { service, store, storage, bus, steps, watches, _kept: kept, idle: 0 };

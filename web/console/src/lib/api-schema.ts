@@ -429,7 +429,7 @@ export interface components {
     };
     /** Result of dropping a call. */
     Dropped: {
-      /** Number of dropped calls, 0 or 1. */
+      /** Number of dropped calls, always 1. */
       dropped: number;
     };
     /** Request to drop a pending call. */

@@ -245,7 +245,7 @@ fn span(turn: &TracedTurn, number: u64, start: Duration, end: Duration) -> Span 
 fn client(kind: ClientKind, client: &str) -> &str {
     match kind {
         ClientKind::Voice => client,
-        ClientKind::Text | ClientKind::Chat => client.get(..SHOWN_OF_SESSION).unwrap_or(client),
+        ClientKind::Text | ClientKind::Chat => client.get(..SHOWN_OF_SESSION).unwrap_or_default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Client of a running server's REST API, with the admin token. Not for the requests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -130,7 +130,7 @@ fn given_token(args: &ServerArgs) -> anyhow::Result<Option<String>> {
     if args.admin_token.is_some() {
         return Ok(args.admin_token.clone());
     }
-    args.admin_token_file.as_ref().map(read).transpose()
+    args.admin_token_file.as_deref().map(read).transpose()
 }
 
 /// Returns the configured token, else the one stored by a server of this user. With `None`, the
@@ -144,7 +144,7 @@ fn own_token(config: &Config, env: &dyn EnvVars) -> Option<String> {
     read(&file).ok()
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<String> {
+fn read(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file);
     text.map(|t| t.trim().to_owned()).with_context(|| format!("cannot read {}", file.display()))
 }

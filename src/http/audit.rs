@@ -91,15 +91,17 @@ pub(crate) struct NotedRefusals(Mutex<HashMap<String, Instant>>);
 impl NotedRefusals {
     /// Reports whether this entry is to be noted.
     fn is_due(&self, entry: &AuditEntry) -> bool {
-        let status = entry.details["status"].as_u64().and_then(|status| status.try_into().ok());
+        let status = entry.details["status"].as_u64().and_then(|status| u16::try_from(status).ok());
         let Some(status @ 400..500) = status else { return true };
         if status == TOO_OFTEN {
             return false;
         }
-        let is_allowed = !NOT_ALLOWED.contains(&status);
-        let ids = is_allowed.then(|| entry.details["path"].to_string()).unwrap_or_default();
-        let request =
-            [&entry.who, &entry.what, &ids, &status.to_string()].map(String::as_str).join("\n");
+        let AuditEntry { who, what, details, .. } = entry;
+        let request = if NOT_ALLOWED.contains(&status) {
+            format!("{who}\n{what}\n{status}")
+        } else {
+            format!("{who}\n{what}\n{status}\n{}", details["path"])
+        };
         let now = Instant::now();
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         noted.retain(|_, at| now.duration_since(*at) < REFUSALS_EVERY);

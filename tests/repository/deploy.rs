@@ -81,7 +81,7 @@ fn the_data_folder_of_an_instance_is_on_a_volume() {
     let is_in = |place: &&str| folder.starts_with(&format!("{place}/"));
     let in_memory = words(key(instance, "tmpfs"));
     let in_memory: Vec<&str> = in_memory.iter().filter_map(|t| t.split(':').next()).collect();
-    assert!(!in_memory.iter().any(|place| is_in(place)), "a backup does not fit in memory");
+    assert!(!in_memory.iter().any(is_in), "a backup does not fit in memory");
     // A volume without a name: each instance has its own.
     assert!(words(key(instance, "volumes")).iter().any(is_in), "{folder}");
 }

@@ -428,7 +428,7 @@ mod tests {
                 data: Map::new(),
             };
             let events = (0..self.0).map(event).collect();
-            Box::pin(async { Ok(StateOutcome { events, ..StateOutcome::default() }) })
+            Box::pin(async move { Ok(StateOutcome { events, ..StateOutcome::default() }) })
         }
 
         fn state(

@@ -295,7 +295,7 @@ mod tests {
             let expected = carried_out.clone();
             let handler: OrderHandler = Arc::new(move |_, _| {
                 let carried_out = carried_out.clone();
-                Box::pin(async { carried_out })
+                Box::pin(async move { carried_out })
             });
             assert_eq!(outcome(Ok(carry_out(order.clone(), &handler).await)), expected);
         }

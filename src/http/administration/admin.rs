@@ -405,14 +405,12 @@ pub(crate) async fn audit(
     let limit = limit(&request)?;
     // One entry more tells whether there is another page.
     let entries = admin.store.audit(before, limit + 1).await.map_err(|e| store_failed(&e))?;
-    Ok(HttpResponse::Ok().json(AuditPage::of(entries, limit as usize)))
+    Ok(HttpResponse::Ok()
+        .json(AuditPage::of(entries, usize::try_from(limit).unwrap_or(usize::MAX))))
 }
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-    use serde_json::Value;
-
     use super::*;
 
     #[test]

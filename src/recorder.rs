@@ -3,7 +3,8 @@
 //!
 //! - Sessions never wait for the disk: frames go through a bounded queue. Frames that find it full
 //!   are dropped and counted, with one warning per connection.
-//! - Files are readable by their owner only, and contain no tokens, such as those for cameras' pictures.
+//! - Files are readable by their owner only, and contain no tokens, such as those for cameras'
+//!   pictures, nor the `Client-Id`, with which a token can be requested.
 //! - One thread writes all files; it ends when the recorder is dropped. A file is closed one or two
 //!   seconds after its sink was dropped: no message announces that, because the queue may be full.
 
@@ -40,8 +41,6 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 pub struct RecordingMeta {
     /// `Device-Id` of the handshake, if any.
     pub device_id: Option<String>,
-    /// `Client-Id` of the handshake, if any.
-    pub client_id: Option<String>,
     /// Version of the binary framing in the handshake; a hello may correct it.
     pub framing: u32,
 }
@@ -84,12 +83,8 @@ impl Recorder {
     fn new_sink(&self, meta: RecordingMeta) -> FileSink {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(file_name(meta.device_id.as_deref(), id));
-        let header = Header {
-            device_id: meta.device_id,
-            client_id: meta.client_id,
-            framing: meta.framing,
-            ..Header::default()
-        };
+        let header =
+            Header { device_id: meta.device_id, framing: meta.framing, ..Header::default() };
         FileSink {
             id,
             queue: Some(self.queue.clone()),
@@ -333,7 +328,7 @@ mod tests {
     use super::*;
 
     fn meta(device_id: Option<&str>) -> RecordingMeta {
-        RecordingMeta { device_id: device_id.map(str::to_owned), client_id: None, framing: 3 }
+        RecordingMeta { device_id: device_id.map(str::to_owned), framing: 3 }
     }
 
     #[test]

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hearken_base::Secret;
-use hearken_dialogue::turn_trace::{Outcome, Span as StageSpan, TracedTurn, TurnJournal};
+use hearken_base::redaction::{self, MASK};
+use hearken_dialogue::turn_trace::{
+    ClientKind, Outcome, Span as StageSpan, TracedTurn, TurnJournal,
+};
 use hearken_outbound::http;
 use metrics::{Counter, counter};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -27,6 +30,8 @@ use crate::config::TracesConfig;
 
 /// Path of traces at a collector.
 const PATH: &str = "v1/traces";
+/// Length of the shown start of a session's id, in bytes.
+const SHOWN_OF_SESSION: usize = 8;
 /// Maximum number of turns waiting to be sent.
 const WAITING: usize = 1_024;
 /// Maximum number of turns per request.
@@ -59,7 +64,7 @@ impl TraceExporter {
             return Ok(None);
         }
         let url = address(&config.otlp_url)
-            .with_context(|| format!("`traces.otlp_url` is `{}`", config.otlp_url))?;
+            .with_context(|| format!("`traces.otlp_url` is `{}`", shown_text(&config.otlp_url)))?;
         let timeout = Duration::from_millis(config.timeout_ms);
         let client = http::client(&url, timeout)?;
         let (ended, turns) = mpsc::channel(WAITING);
@@ -118,7 +123,12 @@ impl TraceExporter {
                 }
                 Err(Refused { why, .. }) => {
                     self.lost.increment(turns.len() as u64);
-                    tracing::warn!(why, turns = turns.len(), url = %self.url, "the collector did not accept traces: check `traces.otlp_url`");
+                    tracing::warn!(
+                        why,
+                        turns = turns.len(),
+                        url = redaction::shown(&self.url),
+                        "the collector did not accept traces: check `traces.otlp_url`"
+                    );
                     return;
                 }
             }
@@ -148,6 +158,16 @@ impl TraceExporter {
 struct Refused {
     again: bool,
     why: String,
+}
+
+/// Returns an address as it may be shown: without its password and the values of its query. Of a
+/// text that is no URL, only what cannot contain them.
+fn shown_text(address: &str) -> String {
+    match address.parse() {
+        Ok(url) => redaction::shown(&url),
+        Err(_) if address.contains(['@', '?']) => MASK.to_owned(),
+        Err(_) => address.to_owned(),
+    }
 }
 
 /// Returns the URL for traces at a collector.
@@ -220,10 +240,19 @@ fn span(turn: &TracedTurn, number: u64, start: Duration, end: Duration) -> Span 
     }
 }
 
+/// Returns the client of a turn: the id of a device, or the start of the id of a session, which
+/// whoever has all of it could continue.
+fn client(kind: ClientKind, client: &str) -> &str {
+    match kind {
+        ClientKind::Voice => client,
+        ClientKind::Text | ClientKind::Chat => client.get(..SHOWN_OF_SESSION).unwrap_or_default(),
+    }
+}
+
 /// Returns the attributes of a turn.
 fn about(turn: &TracedTurn) -> Vec<KeyValue> {
-    let mut about =
-        vec![text("hearken.kind", turn.kind.name()), text("hearken.client", &turn.client)];
+    let client = client(turn.kind, &turn.client);
+    let mut about = vec![text("hearken.kind", turn.kind.name()), text("hearken.client", client)];
     about.extend(turn.firmware.iter().map(|version| text("hearken.firmware", version)));
     about.extend(turn.outcome.map(|outcome| text("hearken.outcome", outcome.name())));
     about.extend(turn.wait().map(|wait| {
@@ -268,6 +297,27 @@ mod tests {
         }
         for wrong in ["", "localhost:4318", "ftp://x/", "http://"] {
             assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn neither_keys_nor_ids_that_continue_a_session_are_shown() {
+        for (address, shown) in [
+            ("http://localhost:4318", "http://localhost:4318/"),
+            ("https://me:sk-1@a/otlp?key=sk-2", "https://me:***@a/otlp?key=***"),
+            ("ftp://me:sk-1@a/", "ftp://me:***@a/"),
+            ("http://me:sk-1@", MASK),
+            ("a collector", "a collector"),
+        ] {
+            assert_eq!(shown_text(address), shown);
+        }
+        let id = "0f8fad5b-d9cb-469f-a165-70867728950e";
+        for (kind, shown) in [
+            (ClientKind::Voice, id),
+            (ClientKind::Text, "0f8fad5b"),
+            (ClientKind::Chat, "0f8fad5b"),
+        ] {
+            assert_eq!(client(kind, id), shown, "{kind:?}");
         }
     }
 }

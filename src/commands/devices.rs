@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use hearken_base::output::one_line;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -229,7 +230,7 @@ fn table(devices: &[Value]) -> String {
     for device in devices {
         let text = |key: &str| match device[key].as_str() {
             Some("") | None => "-".to_owned(),
-            Some(text) => text.to_owned(),
+            Some(text) => one_line(text),
         };
         let is = |key: &str| device[key].as_bool() == Some(true);
         let state = match (is("connected"), is("bound")) {

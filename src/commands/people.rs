@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hearken_base::output::one_line;
 use hearken_dialogue::people::{MOST_SENTENCES, SENTENCES};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -133,9 +134,9 @@ fn table(people: &[Value]) -> String {
     };
     let mut lines = vec![line("PERSON", "RECORDINGS", "FACTS", "NAME")];
     for person in people {
-        let text = |key: &str| person[key].as_str().unwrap_or("-");
+        let text = |key: &str| one_line(person[key].as_str().unwrap_or("-"));
         let facts = person["facts"].as_array().map_or(0, Vec::len).to_string();
-        lines.push(line(text("id"), &person["recordings"].to_string(), &facts, text("name")));
+        lines.push(line(&text("id"), &person["recordings"].to_string(), &facts, &text("name")));
     }
     lines.join("\n")
 }

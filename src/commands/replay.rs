@@ -51,6 +51,10 @@ pub struct ReplayArgs {
     /// Connect with this Device-Id instead of the recording's.
     #[arg(long)]
     pub device_id: Option<String>,
+    /// Connect with this Client-Id (a UUID) instead of the recording's; recordings of a server have
+    /// none. A device that this server knows gets a token only with its own.
+    #[arg(long)]
+    pub client_id: Option<String>,
     /// Bearer token; none is requested from an OTA address.
     #[arg(long)]
     pub token: Option<String>,
@@ -101,7 +105,7 @@ async fn replay(args: &ReplayArgs) -> anyhow::Result<Session> {
         ota: args.ota.clone(),
         token: args.token.clone(),
         device_id: args.device_id.clone(),
-        client_id: None,
+        client_id: args.client_id.clone(),
     });
     replay = replay.speed(args.speed);
     if let Some(mode) = args.mode {

@@ -1,15 +1,15 @@
 //! Client of a running server's REST API, with the admin token. Not for the requests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use hearken_base::Secret;
 use reqwest::Method;
 use serde_json::Value;
-use url::Url;
+use url::{Host, Url};
 
-use crate::config::{self, EnvVars};
+use crate::config::{self, Config, EnvVars};
 use crate::http::ADMIN_TOKEN_FILE;
 
 /// Longest wait for a server's answer; a called tool may take long.
@@ -23,8 +23,8 @@ pub struct ServerArgs {
     /// Address of the server
     #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:9400")]
     pub url: String,
-    /// Admin token of the server [default: `auth.admin_token`, else `admin_token` in the data
-    /// folder]
+    /// Admin token of the server [default at this machine's own addresses: `auth.admin_token`, else
+    /// `admin_token` in the data folder; none elsewhere]
     #[arg(long, global = true, value_name = "TOKEN")]
     pub admin_token: Option<String>,
     /// File that contains the admin token, to keep it out of the process list
@@ -39,6 +39,8 @@ pub struct ServerArgs {
 pub(super) struct Server {
     base: Url,
     token: Option<String>,
+    /// True if the token of this machine's server was not used, because `base` is another one.
+    is_foreign: bool,
     client: reqwest::Client,
 }
 
@@ -49,7 +51,14 @@ impl Server {
         let Some(base) = base else { bail!("--url is {}: use http://HOST:PORT", args.url) };
         let client =
             reqwest::Client::builder().timeout(TIMEOUT).connect_timeout(CONNECT_WITHIN).build()?;
-        Ok(Self { base, token: admin_token(args, env)?, client })
+        let given = given_token(args)?;
+        let config = match given {
+            Some(_) => None,
+            None => Some(super::configuration(args.config.as_deref(), env)?),
+        };
+        let is_foreign = config.as_ref().is_some_and(|config| !is_own(&base, config));
+        let own = config.filter(|_| !is_foreign).and_then(|config| own_token(&config, env));
+        Ok(Self { base, token: given.or(own), is_foreign, client })
     }
 
     /// Requests this path with these parameters.
@@ -101,8 +110,12 @@ impl Server {
         if status.is_success() {
             return Ok(body);
         }
-        let hint = match status.as_u16() {
-            401 => " (--admin-token)",
+        let hint = match (status.as_u16(), self.is_foreign) {
+            (401, true) => {
+                ": the token of this machine's server is not sent to another address: use \
+                 --admin-token-file or --admin-token"
+            }
+            (401, false) => " (--admin-token)",
             _ => "",
         };
         match body["error"]["message"].as_str() {
@@ -112,24 +125,69 @@ impl Server {
     }
 }
 
-/// Returns the given token, else the configured one, else the one stored by a server of this user.
-/// With `None`, the server reports whether one is needed.
-fn admin_token(args: &ServerArgs, env: &dyn EnvVars) -> anyhow::Result<Option<String>> {
-    let read = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file);
-        text.map(|t| t.trim().to_owned()).with_context(|| format!("cannot read {}", file.display()))
-    };
-    if let Some(token) = &args.admin_token {
-        return Ok(Some(token.clone()));
+/// Returns the token of the arguments.
+fn given_token(args: &ServerArgs) -> anyhow::Result<Option<String>> {
+    if args.admin_token.is_some() {
+        return Ok(args.admin_token.clone());
     }
-    if let Some(file) = &args.admin_token_file {
-        return read(file).map(Some);
-    }
-    let config = super::configuration(args.config.as_deref(), env)?;
+    args.admin_token_file.as_deref().map(read).transpose()
+}
+
+/// Returns the configured token, else the one stored by a server of this user. With `None`, the
+/// server reports whether one is needed.
+fn own_token(config: &Config, env: &dyn EnvVars) -> Option<String> {
     if !config.auth.admin_token.is_empty() {
-        return Ok(Some(config.auth.admin_token.expose().to_owned()));
+        return Some(config.auth.admin_token.expose().to_owned());
     }
     let file = config::env::data_dir(&config.server.data_dir, env).join(ADMIN_TOKEN_FILE);
     // Where there is none, or it is somebody else's, the server reports what is missing.
-    Ok(read(&file).ok())
+    read(&file).ok()
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file);
+    text.map(|t| t.trim().to_owned()).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// Returns true if the address is on this machine, or a configured one of its server: only there
+/// may its token be sent unasked.
+fn is_own(base: &Url, config: &Config) -> bool {
+    let is_here = match base.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let names = config.http.host_names.iter().chain([&config.server.host]);
+    is_here || names.into_iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_of_this_machine_is_sent_to_its_own_addresses_only() {
+        let mut config = Config::default();
+        config.server.host = "192.0.2.7".into();
+        config.http.host_names = vec!["*".into(), "voice.example.com".into()];
+        for (url, own) in [
+            ("http://127.0.0.1:9400", true),
+            ("http://127.8.9.1", true),
+            ("http://[::1]:9400", true),
+            ("https://localhost:9443", true),
+            ("http://192.0.2.7:9400", true),
+            ("https://Voice.example.com/", true),
+            ("http://192.0.2.8:9400", false),
+            ("http://10.0.0.1", false),
+            ("https://voice.example.com.attacker.example", false),
+            ("https://localhost.attacker.example", false),
+            ("https://127.0.0.1.attacker.example", false),
+            ("https://localhost@attacker.example", false),
+            ("http://[2001:db8::1]:9400", false),
+        ] {
+            assert_eq!(is_own(&Url::parse(url).unwrap(), &config), own, "{url}");
+        }
+    }
 }

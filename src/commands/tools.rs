@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
+use hearken_base::output::one_line;
 use hearken_tool_sources::litemcp::LiteMcpServer;
 use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT};
 use reqwest::Method;
@@ -178,7 +179,7 @@ fn token(agent: &str, file: Option<&PathBuf>, env: &dyn EnvVars) -> anyhow::Resu
 /// Renders the tokens of tool clients for people.
 fn tokens(answer: &Value) -> String {
     let line = |token: &Value| {
-        let text = |key: &str| token[key].as_str().unwrap_or_default().to_owned();
+        let text = |key: &str| one_line(token[key].as_str().unwrap_or_default());
         let state = match token["revoked"].as_str() {
             Some(at) => format!("revoked {at}"),
             None => "good".into(),
@@ -202,7 +203,7 @@ fn tokens(answer: &Value) -> String {
 fn listed(inventory: &Value) -> String {
     let mut lines = Vec::new();
     for source in inventory["sources"].as_array().into_iter().flatten() {
-        let text = |key: &str| source[key].as_str().unwrap_or_default().to_owned();
+        let text = |key: &str| one_line(source[key].as_str().unwrap_or_default());
         let tools = source["tools"].as_array().cloned().unwrap_or_default();
         let reason = match text("reason").as_str() {
             "" => String::new(),
@@ -227,13 +228,15 @@ fn listed(inventory: &Value) -> String {
         lines.push(format!("{name}  ({from}, {state}{reason}, {count} tools{whose}{used})"));
         for tool in tools {
             let about = tool["description"].as_str().unwrap_or_default();
-            let about: String = about.lines().next().unwrap_or_default().chars().take(80).collect();
+            let about = one_line(about.lines().next().unwrap_or_default());
+            let about: String = about.chars().take(80).collect();
             let mark = match (tool["changed"] == true, tool["destructive"] == true) {
                 (true, _) => "[changed: `hearken tools accept` accepts it] ",
                 (false, true) => "[destructive] ",
                 (false, false) => "",
             };
-            lines.push(format!("  {}  {mark}{about}", tool["name"].as_str().unwrap_or_default()));
+            let name = one_line(tool["name"].as_str().unwrap_or_default());
+            lines.push(format!("  {name}  {mark}{about}"));
         }
     }
     if lines.is_empty() {
@@ -272,4 +275,29 @@ fn render(answer: &Value) -> String {
         }
     });
     parts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_or_description_hides_the_mark_of_a_tool() {
+        let tool = json!({
+            "name": "open\x1b[2K\r  safe\n  other", "description": "\x1b[1Aopens\r it\nmore",
+            "changed": true,
+        });
+        let source = json!({
+            "name": "a\nb\x1b[8m", "state": "ready", "reason": "\r", "origin": "endpoint",
+            "devices": [], "usage": {}, "tools": [tool],
+        });
+        let listed = listed(&json!({"sources": [source]}));
+        let lines: Vec<&str> = listed.lines().collect();
+        assert_eq!(lines.len(), 2, "{listed:?}");
+        assert!(lines[1].contains("[changed"), "{listed:?}");
+        assert!(!listed.contains(['\x1b', '\r']), "{listed:?}");
+        let token = json!({"serial": "1", "name": "x\n2", "agent": "\x1b[2K"});
+        let tokens = tokens(&json!({"tokens": [token]}));
+        assert!(!tokens.contains(['\x1b', '\n']), "{tokens:?}");
+    }
 }

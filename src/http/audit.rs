@@ -2,10 +2,11 @@
 //! for bodies, which may contain secrets, nor for the entries that a change itself writes.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -16,11 +17,21 @@ use futures_util::FutureExt as _;
 use hearken_ports::store::{AuditEntry, SettingsStore};
 use jiff::Timestamp;
 use serde_json::json;
+use tokio::time::Instant;
 
 /// Methods of changing requests.
 pub(crate) const CHANGING: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 /// Maximum length of an id of the path in an entry, in characters.
 const MAX_ID_CHARS: usize = 128;
+/// Status of a request that came too often. Such requests are not noted: whoever sends them could
+/// push all other entries out of the log.
+const TOO_OFTEN: u16 = 429;
+/// Statuses of requests that their caller may not make, whatever the ids in the path.
+const NOT_ALLOWED: [u16; 2] = [401, 403];
+/// Interval at which the same refused request of one caller is noted.
+const REFUSALS_EVERY: Duration = Duration::from_secs(60);
+/// Maximum number of refused requests whose repetitions are recognised.
+const MAX_REFUSALS: usize = 1_024;
 /// Status in the entry of a request whose route panicked.
 const PANICKED: u16 = 500;
 
@@ -72,6 +83,36 @@ pub(crate) fn admitted(request: &HttpRequest, who: &str) {
     });
 }
 
+/// Refused requests that were noted recently, by caller and request, so that repetitions do not
+/// push other entries out of the log.
+#[derive(Default)]
+pub(crate) struct NotedRefusals(Mutex<HashMap<String, Instant>>);
+
+impl NotedRefusals {
+    /// Reports whether this entry is to be noted.
+    fn is_due(&self, entry: &AuditEntry) -> bool {
+        let status = entry.details["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        let Some(status @ 400..500) = status else { return true };
+        if status == TOO_OFTEN {
+            return false;
+        }
+        let AuditEntry { who, what, details, .. } = entry;
+        let request = if NOT_ALLOWED.contains(&status) {
+            format!("{who}\n{what}\n{status}")
+        } else {
+            format!("{who}\n{what}\n{status}\n{}", details["path"])
+        };
+        let now = Instant::now();
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.retain(|_, at| now.duration_since(*at) < REFUSALS_EVERY);
+        if noted.contains_key(&request) || noted.len() >= MAX_REFUSALS {
+            return false;
+        }
+        noted.insert(request, now);
+        true
+    }
+}
+
 impl Change {
     /// Returns the entry for this status; `None` if the route has written its own.
     fn entry(&self, status: u16) -> Option<AuditEntry> {
@@ -96,6 +137,7 @@ pub(super) async fn audited(
     let Some(audit) = audit.filter(|_| CHANGING.contains(request.method())) else {
         return next.call(request).await;
     };
+    let refusals = request.app_data::<web::Data<NotedRefusals>>().cloned();
     let place = Admitted::default();
     request.extensions_mut().insert(place.clone());
     // A route may have changed something before it panicked.
@@ -105,7 +147,8 @@ pub(super) async fn audited(
         Ok(Err(error)) => error.as_response_error().status_code().as_u16(),
         Err(_) => PANICKED,
     };
-    if let Some(entry) = place.0.get().and_then(|change| change.entry(status)) {
+    let is_due = |entry: &AuditEntry| refusals.is_none_or(|refusals| refusals.is_due(entry));
+    if let Some(entry) = place.0.get().and_then(|change| change.entry(status)).filter(is_due) {
         note(&audit, &entry).await;
     }
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
@@ -176,5 +219,39 @@ mod tests {
             });
             assert_eq!(told.collect::<Vec<_>>(), noted.into_iter().collect::<Vec<_>>(), "{path}");
         }
+    }
+    #[tokio::test(start_paused = true)]
+    async fn refusals_do_not_push_other_entries_out_of_the_log() {
+        let noted = NotedRefusals::default();
+        let is_due = |who: &str, id: &str, status: u16| {
+            let what = "POST /api/things/{id}".into();
+            let details = json!({"path": {"id": id}, "status": status});
+            let who = who.into();
+            noted.is_due(&AuditEntry { number: 0, at: Timestamp::now(), who, what, details })
+        };
+        for (who, id, status, due) in [
+            ("guest", "a", 429, false),
+            ("guest", "a", 401, true),
+            ("guest", "a", 401, false),
+            ("guest", "b", 401, false),
+            ("guest", "a", 403, true),
+            ("anna", "a", 401, true),
+            ("anna", "a", 404, true),
+            ("anna", "a", 404, false),
+            ("anna", "b", 404, true),
+            ("anna", "a", 204, true),
+            ("anna", "a", 204, true),
+            ("anna", "a", 500, true),
+            ("anna", "a", 500, true),
+        ] {
+            assert_eq!(is_due(who, id, status), due, "{who} {id} {status}");
+        }
+        tokio::time::advance(REFUSALS_EVERY).await;
+        assert!(is_due("guest", "a", 401), "a minute later");
+        for id in 0..2 * MAX_REFUSALS {
+            is_due("guest", &id.to_string(), 404);
+        }
+        assert_eq!(noted.0.lock().unwrap().len(), MAX_REFUSALS);
+        assert!(is_due("anna", "a", 204), "changes are always noted");
     }
 }

@@ -36,7 +36,7 @@ use self::limits::{Limits, OverLimit};
 use self::origin::OriginRules;
 use self::traffic::Traffic;
 use crate::config::HttpConfig;
-use crate::http::audit::audited;
+use crate::http::audit::{NotedRefusals, audited};
 use crate::http::fault::answer;
 use crate::http::held_body::hold;
 use crate::http::kept_connections::counted;
@@ -60,6 +60,7 @@ pub struct MiddlewareState {
     origins: OriginRules,
     limits: Limits,
     traffic: Arc<Traffic>,
+    refusals: Arc<NotedRefusals>,
 }
 
 impl MiddlewareState {
@@ -78,6 +79,7 @@ impl MiddlewareState {
             origins: OriginRules::new(&names, &config.cors_origins),
             limits: Limits::new(config, tokens, trust_proxy, cluster),
             traffic: Arc::default(),
+            refusals: Arc::default(),
         }
     }
 
@@ -167,7 +169,8 @@ where
         > + 'static,
 {
     let cors = state.cors();
-    app.app_data(web::Data::from(state))
+    app.app_data(web::Data::from(Arc::clone(&state.refusals)))
+        .app_data(web::Data::from(state))
         .wrap(from_fn(head_and_old_clients))
         .wrap(from_fn(audited))
         .wrap(from_fn(outliving::outliving))

@@ -74,6 +74,35 @@ fn only_instances_can_reach_the_store_and_redis() {
 }
 
 #[test]
+fn the_data_folder_of_an_instance_is_on_a_volume() {
+    let compose = compose();
+    let instance = &compose["services"]["hearken-1"];
+    let folder = key(instance, "environment")["HEARKEN__SERVER__DATA_DIR"].as_str().unwrap();
+    let is_in = |place: &&str| folder.starts_with(&format!("{place}/"));
+    let in_memory = words(key(instance, "tmpfs"));
+    let in_memory: Vec<&str> = in_memory.iter().filter_map(|t| t.split(':').next()).collect();
+    assert!(!in_memory.iter().any(is_in), "a backup does not fit in memory");
+    // A volume without a name: each instance has its own.
+    assert!(words(key(instance, "volumes")).iter().any(is_in), "{folder}");
+}
+
+#[test]
+fn nginx_admits_the_largest_bodies_of_each_route() {
+    let config = text("nginx.conf");
+    let limit = |block: &str| {
+        let line = block.lines().map(str::trim).find(|l| l.starts_with("client_max_body_size "));
+        let size = line?.trim_start_matches("client_max_body_size ").trim_end_matches("m;");
+        size.parse::<u32>().ok()
+    };
+    assert!(limit(&config) >= Some(10), "pictures of devices");
+    for (route, at_least) in [("/api/(v1/)?persons(/|$)", 40)] {
+        let (_, block) = config.split_once(&format!("location ~ ^{route} {{")).expect(route);
+        let (block, _) = block.split_once('}').unwrap();
+        assert!(limit(block) >= Some(at_least), "{route}");
+    }
+}
+
+#[test]
 fn the_systemd_service_is_sandboxed() {
     let unit = text("hearken.service");
     for line in [

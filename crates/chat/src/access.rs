@@ -56,7 +56,7 @@ impl ChatService {
         if self.touched.is_due(id)
             && let Err(error) = self.store.touch(id, now()).await
         {
-            tracing::debug!(%error, session = %id, "cannot record the use of a session");
+            tracing::debug!(%error, session = id.short(), "cannot record the use of a session");
         }
         Ok(())
     }

@@ -67,6 +67,18 @@ impl<'a> ChatOutput<'a> {
     }
 }
 
+impl ChatOutput<'_> {
+    /// Shows the events of ended calls, unless the turn is cut.
+    async fn show_events(&self) {
+        let Some(state_tools) = self.state_tools else { return };
+        tokio::select! {
+            biased;
+            () = self.turn.cancelled() => {}
+            () = state_tools.show_events() => {}
+        }
+    }
+}
+
 impl TurnOutput for ChatOutput<'_> {
     fn turn(&self) -> &Turn {
         self.turn
@@ -142,16 +154,19 @@ impl TurnOutput for ChatOutput<'_> {
         }
         let mut running = tools.begin(offer, calls, asked, until);
         loop {
+            let has_events = self.state_tools.is_some_and(StateTools::has_events);
             let next = tokio::select! {
                 biased;
                 () = self.turn.cancelled() => None,
                 next = running.next() => next,
+                () = self.show_events(), if has_events => continue,
             };
             if next.is_none() {
                 break;
             }
         }
         let ended = running.end(false);
+        self.show_events().await;
         self.worked = ended.iter().all(|ended| ended.failure.is_none());
         let others = calls.iter().zip(&ended).filter(|(call, ended)| {
             let refused = ended.failure.as_ref();

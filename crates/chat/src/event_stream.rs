@@ -69,7 +69,7 @@ impl WatchActor {
         slot: Slot,
         ended: LocalBoxFuture<'static, Fault>,
     ) -> Self {
-        let span = tracing::info_span!("watcher", session = %session);
+        let span = tracing::info_span!("watcher", session = session.short());
         Self {
             session,
             types,

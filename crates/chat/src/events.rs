@@ -80,7 +80,11 @@ impl ChatService {
         let pending = match self.store.pending_events(Some(id), READ_AT_ONCE).await {
             Ok(pending) => pending,
             Err(error) => {
-                tracing::warn!(error, session = %id, "cannot read the events to publish; trying again later");
+                tracing::warn!(
+                    error,
+                    session = id.short(),
+                    "cannot read the events to publish; trying again later"
+                );
                 return;
             }
         };
@@ -104,7 +108,11 @@ impl ChatService {
                 Some(how_far)
             }
             Err(error) => {
-                tracing::warn!(error, session = %id, "cannot publish an event; trying again later");
+                tracing::warn!(
+                    error,
+                    session = id.short(),
+                    "cannot publish an event; trying again later"
+                );
                 None
             }
         }

@@ -113,11 +113,18 @@ impl RequestRecord<'_> {
             return;
         };
         if changed {
-            tracing::warn!(session = %self.session, "a request with an idempotency key failed after it had called tools");
+            tracing::warn!(
+                session = self.session.short(),
+                "a request with an idempotency key failed after it had called tools"
+            );
             return;
         }
         if let Err(error) = self.store.forget_request(self.session, &key.name, self.fence).await {
-            tracing::warn!(error, session = %self.session, "cannot delete the record of a failed request");
+            tracing::warn!(
+                error,
+                session = self.session.short(),
+                "cannot delete the record of a failed request"
+            );
         }
     }
 }

@@ -239,7 +239,7 @@ impl ChatService {
                         return Err(error);
                     }
                     Err(error) => {
-                        tracing::warn!(%error, session = %id, "cannot purge an old session; trying again later");
+                        tracing::warn!(%error, session = id.short(), "cannot purge an old session; trying again later");
                         left += 1;
                         failed += u32::from(matches!(error, ChatError::Store(_)));
                     }
@@ -293,7 +293,11 @@ impl ChatService {
         // deleted.
         (self.forget_calls)(session.updated_at);
         if let Err(error) = self.events.forget(id).await {
-            tracing::warn!(error, session = %id, "cannot drop the events of a purged session; they end a day after the last one");
+            tracing::warn!(
+                error,
+                session = id.short(),
+                "cannot drop the events of a purged session; they end a day after the last one"
+            );
         }
         Ok(purged)
     }
@@ -302,7 +306,7 @@ impl ChatService {
         if let Some(state) = &self.state
             && let Err(error) = state.delete(id).await
         {
-            tracing::warn!(%error, session = %id, "cannot delete the state of a session that was not created");
+            tracing::warn!(%error, session = id.short(), "cannot delete the state of a session that was not created");
         }
     }
 }

@@ -127,7 +127,11 @@ impl ChatService {
         match server.restore(id, version).await {
             Ok(true) => Ok(before),
             Ok(false) => {
-                tracing::warn!(session = %id, version, "the state server cannot restore a version");
+                tracing::warn!(
+                    session = id.short(),
+                    version,
+                    "the state server cannot restore a version"
+                );
                 Ok(None)
             }
             Err(error) => {
@@ -149,6 +153,6 @@ impl ChatService {
             Ok(false) => StateError::Unknown(format!("version {version}")),
             Err(error) => error,
         };
-        tracing::error!(%error, session = %id, version, "restored the state of a session but not its dialogue");
+        tracing::error!(%error, session = id.short(), version, "restored the state of a session but not its dialogue");
     }
 }

@@ -2,6 +2,7 @@
 //! version. Their changes and events are recorded and published. A call runs to its end once
 //! started, even if its turn is cut. Not for the protocol, which the port's implementation handles.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ struct Inner {
     /// Channel for events to the client that sent the message, if it wants them.
     out: Option<mpsc::Sender<ChatPiece>>,
     effects: Mutex<TurnEffects>,
+    /// Events of ended calls that `out` has not received yet.
+    to_show: Mutex<VecDeque<Event>>,
     /// Calls in progress.
     calls: TaskTracker,
 }
@@ -71,7 +74,9 @@ impl StateTools {
     ) -> Self {
         let effects = Mutex::new(TurnEffects { version, ..TurnEffects::default() });
         let calls = TaskTracker::new();
-        Self { inner: Arc::new(Inner { server, session, tools, events, out, effects, calls }) }
+        let to_show = Mutex::default();
+        let inner = Inner { server, session, tools, events, out, effects, to_show, calls };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Locks and returns the effects so far. Hold the guard only to read or change them.
@@ -82,6 +87,29 @@ impl StateTools {
     /// Announces the next round of calls, with the number of calls for the state server.
     pub(super) fn round(&self, calls: usize) {
         self.effects().many = calls > 1;
+    }
+
+    /// Reports whether ended calls have events that the client has not received.
+    pub(super) fn has_events(&self) -> bool {
+        !self.inner.to_show().is_empty()
+    }
+
+    /// Sends the events of ended calls to the client that sent the message. Waits for a client that
+    /// does not read, which is no part of the call: its deadline would pass although it was
+    /// answered. Cancel-safe: may be dropped and called again.
+    pub(super) async fn show_events(&self) {
+        let Some(out) = &self.inner.out else { return };
+        while self.has_events() {
+            match out.reserve().await {
+                Ok(place) => {
+                    if let Some(event) = self.inner.to_show().pop_front() {
+                        place.send(ChatPiece::Event(event));
+                    }
+                }
+                // A client that has left needs no events.
+                Err(_) => self.inner.to_show().clear(),
+            }
+        }
     }
 
     /// Waits until all calls have ended and their effects are recorded and published. Each call has
@@ -100,6 +128,10 @@ impl StateTools {
 impl Inner {
     fn effects(&self) -> MutexGuard<'_, TurnEffects> {
         self.effects.lock().expect("nothing panics while it holds the effects")
+    }
+
+    fn to_show(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        self.to_show.lock().expect("nothing panics while it holds the events")
     }
 
     /// Calls a tool, and retries once with the current version after a conflict. Calls of one round
@@ -127,11 +159,16 @@ impl Inner {
         let events: Vec<Event> = outcome.events.iter().map(|event| self.event(event)).collect();
         for event in &events {
             if event.bytes() > MAX_EVENT_BYTES {
-                tracing::warn!(session = %self.session, bytes = event.bytes(), limit_bytes = MAX_EVENT_BYTES, "an event of the state server is too large for watchers");
+                tracing::warn!(
+                    session = self.session.short(),
+                    bytes = event.bytes(),
+                    limit_bytes = MAX_EVENT_BYTES,
+                    "an event of the state server is too large for watchers"
+                );
                 continue;
             }
             if let Err(error) = self.events.publish(event.clone()).await {
-                tracing::warn!(error, session = %self.session, "cannot publish an event");
+                tracing::warn!(error, session = self.session.short(), "cannot publish an event");
             }
         }
         Ok((outcome, events))
@@ -147,11 +184,10 @@ impl Inner {
         }
     }
 
-    /// Sends events to the client that sent the message. Does not wait if the client has left.
-    async fn show(&self, events: Vec<Event>) {
-        let Some(out) = &self.out else { return };
-        for event in events {
-            out.send(ChatPiece::Event(event)).await.unwrap_or_default();
+    /// Stores events for the client that sent the message, if it wants them.
+    fn show_later(&self, events: Vec<Event>) {
+        if self.out.is_some() {
+            self.to_show().extend(events);
         }
     }
 }
@@ -198,7 +234,7 @@ impl ToolSource for StateTools {
         Box::pin(async move {
             match work.await {
                 Ok(Ok((outcome, events))) => {
-                    inner.show(events).await;
+                    inner.show_later(events);
                     Ok(output(outcome))
                 }
                 Ok(Err(error)) => Err(as_tool(error, name)),
@@ -317,6 +353,9 @@ pub(super) fn empty_state(session: &SessionId) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+    use hearken_ports::{BoxError, Published, Watch};
+
     use super::*;
 
     fn object(value: Value) -> Map<String, Value> {
@@ -366,5 +405,118 @@ mod tests {
             "{fields}"
         );
         assert!(lines.iter().all(|line| line.chars().count() < 620) && !fields.contains("version"));
+    }
+    /// State server whose calls have this many events.
+    struct Eventful(usize);
+
+    impl StateServer for Eventful {
+        fn tools(&self) -> BoxFuture<'static, Result<Arc<[Tool]>, StateError>> {
+            Box::pin(async { Ok(Arc::default()) })
+        }
+
+        fn call(
+            &self,
+            _: &SessionId,
+            _: &str,
+            _: Map<String, Value>,
+            _: Option<i64>,
+        ) -> BoxFuture<'static, Result<StateOutcome, StateError>> {
+            let event = |number: usize| StateEvent {
+                id: Some(number.to_string()),
+                at: None,
+                kind: "dice.rolled".into(),
+                data: Map::new(),
+            };
+            let events = (0..self.0).map(event).collect();
+            Box::pin(async move { Ok(StateOutcome { events, ..StateOutcome::default() }) })
+        }
+
+        fn state(
+            &self,
+            _: &SessionId,
+        ) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
+            Box::pin(async { Ok(Map::new()) })
+        }
+
+        fn create(&self, _: &SessionId, _: &str) -> BoxFuture<'static, Result<(), StateError>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn delete(&self, _: &SessionId) -> BoxFuture<'static, Result<(), StateError>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn restore(&self, _: &SessionId, _: i64) -> BoxFuture<'static, Result<bool, StateError>> {
+            Box::pin(async { Ok(true) })
+        }
+
+        fn timeout(&self) -> Duration {
+            Duration::from_secs(1)
+        }
+    }
+
+    /// Event bus without watchers.
+    struct Unwatched;
+
+    impl EventBus for Unwatched {
+        fn publish(&self, _: Event) -> BoxFuture<'static, Result<Published, BoxError>> {
+            Box::pin(async { Ok(Published::Here) })
+        }
+
+        fn watch(
+            &self,
+            _: &SessionId,
+            _: Option<&str>,
+        ) -> BoxFuture<'static, Result<Watch, BoxError>> {
+            Box::pin(async { Err("nobody watches".into()) })
+        }
+
+        fn forget(&self, _: &SessionId) -> BoxFuture<'static, Result<(), BoxError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_does_not_wait_for_a_client_that_does_not_read() {
+        for events in [0, 1, 40] {
+            let (out, mut pieces) = mpsc::channel(1);
+            let tools = StateTools::new(
+                Arc::new(Eventful(events)),
+                SessionId::new("s"),
+                Arc::default(),
+                Arc::new(Unwatched),
+                Some(out),
+                None,
+            );
+            let call = ToolCall { id: "1".into(), name: "roll".into(), arguments: Map::new() };
+            assert!(!tools.call(call).await.unwrap().failed, "nobody reads");
+            assert_eq!(tools.has_events(), events > 0);
+            // Only those that fit; what was not sent is not lost.
+            assert_eq!(tools.show_events().now_or_never().is_some(), events <= 1);
+            let mut shown = Vec::new();
+            let reading = async {
+                while shown.len() < events
+                    && let Some(ChatPiece::Event(event)) = pieces.recv().await
+                {
+                    shown.push(event.id);
+                }
+            };
+            tokio::join!(tools.show_events(), reading);
+            assert_eq!(shown, (0..events).map(|n| n.to_string()).collect::<Vec<_>>());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_left_needs_no_events() {
+        let (out, pieces) = mpsc::channel(1);
+        let server = Arc::new(Eventful(3));
+        let bus = Arc::new(Unwatched);
+        let tools =
+            StateTools::new(server, SessionId::new("s"), Arc::default(), bus, Some(out), None);
+        let call = ToolCall { id: "1".into(), name: "roll".into(), arguments: Map::new() };
+        tools.call(call).await.unwrap();
+        drop(pieces);
+        tools.show_events().await;
+        assert!(!tools.has_events());
     }
 }

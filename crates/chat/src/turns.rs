@@ -408,7 +408,7 @@ impl ChatService {
     }
 
     fn failed(&self, error: TurnError, inputs: &TurnInputs) -> ChatError {
-        tracing::warn!(%error, cause = std::error::Error::source(&error).map(tracing::field::display), session = %inputs.session.id, "cannot answer a message");
+        tracing::warn!(%error, cause = std::error::Error::source(&error).map(tracing::field::display), session = inputs.session.id.short(), "cannot answer a message");
         match error {
             TurnError::TooManyRounds => {
                 ChatError::TooManyRounds(self.settings.get().max_iterations)

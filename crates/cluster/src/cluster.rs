@@ -179,19 +179,13 @@ impl Cluster {
     /// answer, `null` for none.
     ///
     /// # Errors
-    /// Fails if no such device is connected, or it accepts no order. An instance that does not
-    /// answer in time counts as busy.
+    /// Fails if no such device is connected, or it accepts no order. If its instance has the order
+    /// and does not answer in time, the order is unconfirmed: it may have been carried out.
     pub async fn order(&self, device: &DeviceId, order: Value) -> Result<Value, Unreachable> {
         let joined = self.joined.as_ref().ok_or(Unreachable::NotConnected)?;
         let holder = joined.presence.instance_of(device).await.ok_or(Unreachable::NotConnected)?;
         let body = json!({ "device": device, "order": order });
-        match joined.rpc.call(&holder, ORDER, body, ORDER_WITHIN).await {
-            Ok(Value::String(word)) if word == ACCEPTED => Ok(Value::Null),
-            Ok(Value::String(word)) if word == AWAY => Err(Unreachable::NotConnected),
-            Ok(Value::Object(mut answer)) => answer.remove(ANSWER).ok_or(Unreachable::Busy),
-            Err(NoAnswer::Gone) => Err(Unreachable::NotConnected),
-            Ok(_) | Err(_) => Err(Unreachable::Busy),
-        }
+        outcome(joined.rpc.call(&holder, ORDER, body, ORDER_WITHIN).await)
     }
 
     /// Creates an instance that works alone, without Redis.
@@ -259,6 +253,18 @@ struct Ordered {
     order: Value,
 }
 
+/// Returns the outcome of an order from the answer of the device's instance.
+fn outcome(answer: Result<Value, NoAnswer>) -> Result<Value, Unreachable> {
+    match answer {
+        Ok(Value::String(word)) if word == ACCEPTED => Ok(Value::Null),
+        Ok(Value::String(word)) if word == AWAY => Err(Unreachable::NotConnected),
+        Ok(Value::Object(mut answer)) => answer.remove(ANSWER).ok_or(Unreachable::Unconfirmed),
+        Ok(_) | Err(NoAnswer::Busy) => Err(Unreachable::Busy),
+        Err(NoAnswer::Gone) => Err(Unreachable::NotConnected),
+        Err(NoAnswer::Late | NoAnswer::Lost | NoAnswer::TooLong) => Err(Unreachable::Unconfirmed),
+    }
+}
+
 async fn carry_out(order: Value, handler: &OrderHandler) -> Value {
     let Ok(Ordered { device, order }) = serde_json::from_value(order) else {
         return Value::Null;
@@ -268,5 +274,45 @@ async fn carry_out(order: Value, handler: &OrderHandler) -> Value {
         Ok(answer) => json!({ ANSWER: answer }),
         Err(Unreachable::NotConnected) => AWAY.into(),
         Err(Unreachable::Busy) => "busy".into(),
+        Err(Unreachable::Unconfirmed) => json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_outcome_of_an_order_reaches_its_sender() {
+        let order = json!({"device": "02:00:00:00:00:01", "order": {}});
+        for carried_out in [
+            Ok(Value::Null),
+            Ok(json!({"battery": 7})),
+            Err(Unreachable::NotConnected),
+            Err(Unreachable::Busy),
+            Err(Unreachable::Unconfirmed),
+        ] {
+            let expected = carried_out.clone();
+            let handler: OrderHandler = Arc::new(move |_, _| {
+                let carried_out = carried_out.clone();
+                Box::pin(async move { carried_out })
+            });
+            assert_eq!(outcome(Ok(carry_out(order.clone(), &handler).await)), expected);
+        }
+    }
+
+    #[test]
+    fn an_order_without_an_answer_is_busy_only_if_it_was_not_sent() {
+        for (answer, expected) in [
+            (NoAnswer::Gone, Unreachable::NotConnected),
+            (NoAnswer::Busy, Unreachable::Busy),
+            (NoAnswer::Late, Unreachable::Unconfirmed),
+            (NoAnswer::Lost, Unreachable::Unconfirmed),
+            (NoAnswer::TooLong, Unreachable::Unconfirmed),
+        ] {
+            assert_eq!(outcome(Err(answer)), Err(expected), "{answer}");
+        }
+        // The other instance could not read the order.
+        assert_eq!(outcome(Ok(Value::Null)), Err(Unreachable::Busy));
     }
 }

@@ -190,7 +190,11 @@ impl Museum {
         };
         self.ports.store.create(&session, owner).await?;
         self.registered.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(session = %session.id, functions = session.functions.len(), "a museum client registered");
+        tracing::info!(
+            session = session.id.short(),
+            functions = session.functions.len(),
+            "a museum client registered"
+        );
         Ok(session)
     }
 
@@ -324,7 +328,7 @@ impl Museum {
     async fn extend(&self, id: &SessionId) {
         let now = self.now();
         if let Err(error) = self.ports.store.extend(id, self.ends(now), now).await {
-            tracing::warn!(%error, session = %id, "cannot extend a museum session");
+            tracing::warn!(%error, session = id.short(), "cannot extend a museum session");
         }
     }
 

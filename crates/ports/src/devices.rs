@@ -17,7 +17,7 @@ pub struct ConnectedDevice {
     pub since: Duration,
 }
 
-/// Reason for which an order did not reach a device.
+/// Reason for which an order did not reach a device, or may not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
     /// No such device is connected.
@@ -26,6 +26,9 @@ pub enum Unreachable {
     /// The device's mailbox is full of earlier orders.
     #[error("the device has too many orders waiting")]
     Busy,
+    /// The instance of the device did not confirm the order, and may have carried it out.
+    #[error("the order was not confirmed, but may have been carried out")]
+    Unconfirmed,
 }
 
 /// Devices that are connected to this instance.

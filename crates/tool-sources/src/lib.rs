@@ -107,7 +107,7 @@ impl Sources {
     /// Returns the sources of a device's conversation, without the ones switched off for it: the
     /// built-in tools, each remote server that the device may use, and one source for all tool
     /// clients of its agent, whose clients may change during the conversation. None if the device's
-    /// role does not exist.
+    /// role does not exist, or until the store was read.
     fn of_conversation(
         &self,
         device: &DeviceId,
@@ -134,7 +134,8 @@ impl Sources {
 
     /// Returns the current sources of a text client's conversation: the built-in tools with those
     /// that change the style of this session, the remote servers that are for all devices, and the
-    /// tool clients of the default agent.
+    /// tool clients of the default agent. Until the store was read, only the built-in tools: a
+    /// server may be disabled there.
     pub fn conversation(&self, session_id: &str, style: &SharedStyle) -> Vec<Arc<dyn ToolSource>> {
         self.without_device(self.builtin.for_conversation(session_id, style))
     }
@@ -149,6 +150,9 @@ impl Sources {
         let mut all: Vec<Arc<dyn ToolSource>> = Vec::new();
         if !builtin.is_empty() {
             all.push(Arc::new(builtin));
+        }
+        if self.overrides.awaits_store() {
+            return all;
         }
         all.extend(self.servers.sources(None).into_iter().map(|s| Arc::new(s) as _));
         all.push(Arc::new(AgentTools::new(self.endpoint.clone(), DEFAULT_AGENT, &[])));
@@ -258,5 +262,51 @@ impl Sources {
     /// Closes the remote servers' connections and ends their child processes, and waits for them.
     pub async fn stop(&self) {
         self.servers.stop().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hearken_ports::role::Keep;
+    use hearken_proto::ids::SessionId;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn until_the_store_was_read_nothing_is_offered_that_it_may_withhold() {
+        let process = CancellationToken::new();
+        // No server listens there: an unreachable server does not remove a source from the list.
+        let url = "http://127.0.0.1:9/mcp".into();
+        let home = ToolServer { name: "home".into(), url, ..ToolServer::default() };
+        let remotes = Servers::start(&[home], &Environment::default(), &process).unwrap();
+        let builtin = Builtin::new(&BuiltinSettings::default(), &jiff::tz::TimeZone::UTC).unwrap();
+        let sources = Sources::new(builtin, remotes, Endpoint::new(Duration::from_secs(1)));
+        let device = DeviceId::new("02:00:00:00:00:01");
+        let of_device = sources.lookup()(&device, &SessionId::new("s-1"));
+        let style = sources.styles();
+        let names = |all: Vec<Arc<dyn ToolSource>>| -> Vec<String> {
+            all.iter().map(|source| source.name().to_owned()).collect()
+        };
+        let of_text = || names(sources.conversation("s-2", &SharedStyle::default()));
+        let all = ["builtin", "home", "endpoint"];
+        for (awaits, offered_to_device, offered_to_text, history) in [
+            (false, &all[..], &all[..], None),
+            (true, &[], &["builtin"], Some(Keep::Off)),
+            (false, &all, &all, None),
+        ] {
+            if awaits {
+                sources.overrides.await_store();
+            } else {
+                sources.overrides.store_was_read();
+            }
+            assert_eq!(names(of_device()), offered_to_device, "{awaits}");
+            assert_eq!(of_text(), offered_to_text, "{awaits}");
+            assert_eq!(style(&device).role.and_then(|role| role.history), history, "{awaits}");
+        }
+        process.cancel();
+        sources.stop().await;
     }
 }

@@ -133,11 +133,13 @@ struct Shared {
 
 impl Registry {
     /// Creates a registry that changes these sources and records its changes in the store. Programs
-    /// may be added only if `allow_commands` is true.
+    /// may be added only if `allow_commands` is true. Until the store was read, conversations have
+    /// none of the sources that it may withhold.
     pub fn new(sources: Sources, store: Arc<dyn ToolStore>, allow_commands: bool) -> Self {
         let loaded = OnceCell::new();
         let changing = Mutex::new(());
         let left_out = std::sync::Mutex::default();
+        sources.overrides.await_store();
         Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing, left_out }))
     }
 
@@ -145,7 +147,7 @@ impl Registry {
     pub async fn load(&self) {
         while let Err(error) = self.loaded().await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, cause, "cannot load the added tool servers from the store; trying again");
+            tracing::warn!(%error, cause, "cannot load the roles and tool servers from the store; until it answers, devices have no tools of the server and no history; trying again");
             tokio::time::sleep(RETRY_WAIT).await;
         }
     }
@@ -196,6 +198,7 @@ impl Registry {
             }
         }
         self.0.sources.reserve();
+        self.0.sources.overrides.store_was_read();
         for run in over {
             run.end("it was removed or changed").await;
         }

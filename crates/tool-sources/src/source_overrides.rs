@@ -61,6 +61,8 @@ struct Tables {
     devices: HashMap<DeviceId, Arc<Overrides>>,
     roles: HashMap<String, Arc<AssignedRole>>,
     sessions: HashMap<SessionId, Session>,
+    /// True until the choices and roles are those of the store.
+    awaits_store: bool,
 }
 
 /// Running session.
@@ -92,8 +94,27 @@ impl OverrideTable {
         self.read().of_device(id)
     }
 
+    /// Records that the choices and roles are in a store that is still to be read: until then, every
+    /// device is answered in a missing role, because its own may withhold anything.
+    pub(super) fn await_store(&self) {
+        self.write().awaits_store = true;
+    }
+
+    /// Records that the choices and roles are those of the store.
+    pub(super) fn store_was_read(&self) {
+        self.write().awaits_store = false;
+    }
+
+    /// Returns true until the choices and roles are those of the store.
+    pub(super) fn awaits_store(&self) -> bool {
+        self.read().awaits_store
+    }
+
     /// Returns the role that is assigned by these choices.
     pub(super) fn role_of(&self, overrides: &Overrides) -> Option<Arc<AssignedRole>> {
+        if self.awaits_store() {
+            return Some(Arc::new(AssignedRole::missing()));
+        }
         assigned(&overrides.role_id, |role_id| self.role(role_id))
     }
 
@@ -207,5 +228,21 @@ mod tests {
         }
         table.set_roles(HashMap::new());
         assert_eq!(role_of("1"), Some(AssignedRole::missing()), "it was deleted");
+    }
+
+    #[test]
+    fn until_the_store_was_read_every_device_is_answered_in_a_missing_role() {
+        let table = OverrideTable::default();
+        let role_of = |role_id: &str| {
+            let overrides = Overrides { role_id: role_id.into(), ..Overrides::default() };
+            table.role_of(&overrides).map(Arc::unwrap_or_clone)
+        };
+        assert_eq!(role_of(""), None, "there is no store");
+        table.await_store();
+        for role_id in ["", "1"] {
+            assert_eq!(role_of(role_id), Some(AssignedRole::missing()), "{role_id}");
+        }
+        table.store_was_read();
+        assert_eq!(role_of(""), None);
     }
 }

@@ -382,6 +382,16 @@ struct AuditPage {
     next: Option<i64>,
 }
 
+impl AuditPage {
+    /// Builds a page of at most `limit` of these entries. If there are more, another page follows.
+    fn of(mut entries: Vec<AuditEntry>, limit: usize) -> Self {
+        let is_last = entries.len() <= limit;
+        entries.truncate(limit);
+        let next = entries.last().map(|entry| entry.number).filter(|_| !is_last);
+        Self { entries: entries.into_iter().map(AuditShown::from).collect(), next }
+    }
+}
+
 /// Lists the entries of the audit log, newest first.
 #[utoipa::path(get, path = "/api/admin/audit", tag = "administrator",
     params(("before" = Option<i64>, Query,), ("limit" = Option<u32>, Query, minimum = 1, maximum = 500)),
@@ -393,9 +403,28 @@ pub(crate) async fn audit(
 ) -> RouteResult {
     let before = params::number(&request, "before", 1..=i64::MAX, Fault::BadRequest)?;
     let limit = limit(&request)?;
-    let entries = admin.store.audit(before, limit).await.map_err(|e| store_failed(&e))?;
-    let full = u32::try_from(entries.len()).unwrap_or(u32::MAX) == limit;
-    let next = entries.last().map(|entry| entry.number).filter(|_| full);
-    let entries = entries.into_iter().map(AuditShown::from).collect();
-    Ok(HttpResponse::Ok().json(AuditPage { entries, next }))
+    // One entry more tells whether there is another page.
+    let entries = admin.store.audit(before, limit + 1).await.map_err(|e| store_failed(&e))?;
+    Ok(HttpResponse::Ok()
+        .json(AuditPage::of(entries, usize::try_from(limit).unwrap_or(usize::MAX))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_page_with_another_after_it_has_a_next_one() {
+        let entry = |number| AuditEntry {
+            number,
+            at: Timestamp::UNIX_EPOCH,
+            who: "anna".into(),
+            what: "a change".into(),
+            details: Value::Null,
+        };
+        for (found, shown, next) in [(0, 0, None), (1, 1, None), (2, 2, None), (3, 2, Some(2))] {
+            let page = AuditPage::of((1..=found).map(entry).collect(), 2);
+            assert_eq!((page.entries.len(), page.next), (shown, next), "{found}");
+        }
+    }
 }

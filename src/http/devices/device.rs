@@ -84,11 +84,8 @@ pub(crate) async fn connect(
         }
     };
     let version = given(&request, "protocol-version").and_then(|v| v.parse().ok()).unwrap_or(1);
-    let meta = RecordingMeta {
-        device_id: Some(caller.device_id.as_str().to_owned()),
-        client_id: Some(caller.client_id.expose().to_owned()).filter(|id| !id.is_empty()),
-        framing: version,
-    };
+    let meta =
+        RecordingMeta { device_id: Some(caller.device_id.as_str().to_owned()), framing: version };
     // A connection that only plays a notice must not replace a device's connection: any client can
     // send another device's id.
     let device_id = match notice {

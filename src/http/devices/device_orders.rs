@@ -60,6 +60,8 @@ pub(crate) async fn order(
         Err(Unreachable::Busy) => {
             Err(refusal(Fault::Busy, "the device has too many orders waiting"))
         }
+        // Not to be repeated by itself: a sentence would be spoken twice, or a device restarted twice.
+        Err(error @ Unreachable::Unconfirmed) => Err(refusal(Fault::Conflict, &error.to_string())),
         Err(Unreachable::NotConnected) => Err(away(&access, &id).await),
     }
 }

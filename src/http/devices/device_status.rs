@@ -100,7 +100,7 @@ pub(crate) async fn status(
             Err(refusal(Fault::NotFound, &format!("the device has no tool `{TOOL}`")))
         }
         Ok(StatusReply::Failed(about)) => Err(refusal(Fault::Unavailable, &about)),
-        Err(Unreachable::Busy) => {
+        Err(Unreachable::Busy | Unreachable::Unconfirmed) => {
             Err(refusal(Fault::Busy, "the instance with the device does not answer"))
         }
         Err(Unreachable::NotConnected) => Err(away(&access, &id).await),

@@ -3,6 +3,7 @@
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_ports::{ProviderErrorKind, UtteranceSpec};
 use hearken_providers::{AsrSettings, FunAsrMode};
+use hearken_test_support::vendors::{Behaviour, FunAsr};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
@@ -179,32 +180,37 @@ async fn words_count_even_if_the_service_closes() {
 }
 
 #[tokio::test]
-async fn words_count_even_if_the_service_closes_while_the_person_speaks() {
+async fn if_the_service_closes_early_words_count_unless_speech_follows() {
     let online = json!({ "mode": "2pass-online", "text": "开灯" });
     let whole = json!({ "mode": "offline", "text": "开灯", "is_final": true });
-    for (mode, words) in [
-        (FunAsrMode::TwoPass, Some(online)),
-        (FunAsrMode::Offline, Some(whole)),
-        (FunAsrMode::Offline, None),
+    for (mode, words, later, is_heard) in [
+        (FunAsrMode::TwoPass, Some(&online), 0, true),
+        (FunAsrMode::TwoPass, Some(&online), 40, true),
+        (FunAsrMode::TwoPass, Some(&online), 1_000, false),
+        (FunAsrMode::TwoPass, Some(&online), 100, false),
+        (FunAsrMode::Offline, Some(&whole), 0, true),
+        (FunAsrMode::Offline, Some(&whole), 40, true),
+        (FunAsrMode::Offline, Some(&whole), 1_000, false),
+        (FunAsrMode::Offline, None, 0, false),
     ] {
-        let case = format!("{words:?}");
+        let case = format!("{words:?}, {later}");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("funasr+ws://{}", listener.local_addr().unwrap());
-        let during = texts(words.clone().into_iter().collect());
+        let during = texts(words.cloned().into_iter().collect());
         let during = during.into_iter().chain([Message::Close(None)]).collect();
         let server = tokio::spawn(serve(listener, during, vec![]));
         let settings = AsrSettings { url, funasr_mode: mode, ..AsrSettings::default() };
         let asr = hearken_providers::asr(&settings).unwrap();
         let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
-        let mut pushed = Ok(());
+        let mut pushed = utterance.push(&[1_000; 960]).await;
         for _ in 0..300 {
-            pushed = pushed.and(utterance.push(&[1_000; 960]).await);
+            pushed = pushed.and(utterance.push(&[later; 960]).await);
             tokio::task::yield_now().await;
         }
         server.abort();
-        assert_eq!(pushed.is_ok(), words.is_some(), "{case}");
+        assert_eq!(pushed.is_ok(), is_heard, "{case}");
         let heard = utterance.finish().await.map(|heard| heard.text);
-        assert_eq!(heard.ok().as_deref(), words.map(|_| "开灯"), "{case}");
+        assert_eq!(heard.ok().as_deref(), is_heard.then_some("开灯"), "{case}");
     }
 }
 
@@ -225,4 +231,29 @@ async fn messages_that_are_not_results_are_skipped() {
     }
     let only = heard_messages(vec![], vec![Message::text("busy")]).await;
     assert_eq!(only, Err(ProviderErrorKind::Protocol));
+}
+
+#[tokio::test]
+async fn another_service_recognises_the_whole_if_one_closes_while_the_person_speaks() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("funasr+ws://{}", listener.local_addr().unwrap());
+    let mut during = texts(vec![json!({ "mode": "2pass-online", "text": "开灯" })]);
+    during.push(Message::Close(None));
+    let server = tokio::spawn(serve(listener, during, vec![]));
+    let second = FunAsr::start(Behaviour::Normal, "开灯一小时后关掉").await;
+    let settings = AsrSettings {
+        url,
+        more_urls: vec![second.url()],
+        funasr_mode: FunAsrMode::TwoPass,
+        ..AsrSettings::default()
+    };
+    let asr = hearken_providers::asr(&settings).unwrap();
+    let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+    for _ in 0..300 {
+        utterance.push(&[1_000; 960]).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    server.abort();
+    assert_eq!(utterance.finish().await.unwrap().text, "开灯一小时后关掉");
+    assert_eq!(second.seen().requests, 1);
 }

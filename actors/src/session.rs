@@ -145,7 +145,7 @@ impl SessionActor {
         }
     }
 
-    fn begin(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
+    fn begin(&mut self, mut start: StartTurn, ctx: &mut Context<Self>) {
         if !start.turn.is_live() {
             return self.skip(start);
         }
@@ -161,8 +161,13 @@ impl SessionActor {
             ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
             return;
         }
+        if let TurnInput::Busy(words) = &mut start.input
+            && self.is_urgent(&start.turn, words)
+        {
+            start.input = TurnInput::Words(std::mem::take(words));
+        }
         let speculation = self.fitting_speculation(&start, ctx);
-        let is_too_fast = start.input == TurnInput::Busy && start.turn.is_too_fast();
+        let is_too_fast = matches!(start.input, TurnInput::Busy(_)) && start.turn.is_too_fast();
         let StartTurn { turn, input } = start;
         if is_too_fast {
             turn.trace().discard();
@@ -226,11 +231,19 @@ impl SessionActor {
         }
         // An utterance counts as a turn of its device once it has words. One that interrupted a
         // reply has that reply's permit, and was not counted for its address either.
-        let asks = matches!(input, TurnInput::Words(_) | TurnInput::Resumed(_));
-        if asks && turn.take_rate().is_err() {
-            input = TurnInput::Busy;
+        if let TurnInput::Words(words) | TurnInput::Resumed(words) = &input
+            && turn.take_rate().is_err()
+            && !self.is_urgent(&turn, words)
+        {
+            input = TurnInput::Busy(String::new());
         }
         self.begin(StartTurn { turn, input }, ctx);
+    }
+
+    /// Reports whether words are answered in spite of the limits, because a person may be in danger.
+    fn is_urgent(&self, turn: &Turn, words: &str) -> bool {
+        let is_urgent = || self.llm.is_urgent(&self.dialogue.prompt(words, None));
+        !words.is_empty() && is_urgent() && turn.take_urgent()
     }
 
     /// Reports to the device that an utterance has nothing to answer.
@@ -415,7 +428,7 @@ impl TurnRunner {
                 let farewell = self.phrases.farewell.in_language(self.language);
                 say_phrase(turn, farewell, None, sink).await
             }
-            TurnInput::Busy => {
+            TurnInput::Busy(_) => {
                 let busy = self.phrases.busy.in_language(self.language);
                 let said = say_phrase(turn, busy, None, sink).await;
                 TurnRecord { end: TurnEnd::Refused, ..said }
@@ -494,7 +507,7 @@ impl Handler<UtteranceRecognised> for SessionActor {
                 turn.trace().discard();
                 return self.nothing_heard(&turn, ctx);
             }
-            Err(RecognitionFailure::Busy) => TurnInput::Busy,
+            Err(RecognitionFailure::Busy) => TurnInput::Busy(String::new()),
             Err(RecognitionFailure::Failed(error)) => {
                 tracing::warn!(turn = %turn.id, trace = turn.trace().log_id(), %error, "recognition failed");
                 if interrupts {

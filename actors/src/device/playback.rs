@@ -37,11 +37,11 @@ impl DeviceActor {
 
     /// Starts this turn, which did not come from speech.
     pub(super) fn begin_turn(&mut self, turn: Turn, input: TurnInput) {
-        let words = matches!(input, TurnInput::Words(_));
-        let input = if words && !turn.acquire_permit(&self.rules.admission) {
-            TurnInput::Busy
-        } else {
-            input
+        let input = match input {
+            TurnInput::Words(words) if !turn.acquire_permit(&self.rules.admission) => {
+                TurnInput::Busy(words)
+            }
+            input => input,
         };
         let message = if let TurnInput::Say(text) = &input { Some(text.clone()) } else { None };
         self.live = Some(LiveTurn { message, ..self.live_turn(turn.clone(), false) });

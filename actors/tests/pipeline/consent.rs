@@ -161,6 +161,21 @@ async fn anything_but_consent_drops_the_call_and_the_model_gets_an_error() {
 }
 
 #[actix::test]
+async fn a_person_in_danger_is_answered_and_the_call_is_dropped() {
+    for words in ["My baby is choking!", "宝宝噎住了！", "Yes, please, my dad collapsed."] {
+        let mut talk = Talk::asked().await;
+        talk.pipeline.script.urgent.lock().unwrap().push(words);
+        talk.pipeline.script.thinks(LlmAct::Write(vec!["Call an ambulance."], ms(1)));
+        assert_eq!(talk.says(words).await, ["Call an ambulance."]);
+        let read = talk.pipeline.script.last_prompt().pop().unwrap();
+        assert_eq!(read, format!("User: {words}"), "nothing is behind the words");
+        assert_eq!(talk.says("Yes.").await, ["Good day."]);
+        assert_eq!((talk.photos(), talk.result().as_str()), (0, NOT_AGREED), "{words}");
+        talk.goes_on().await;
+    }
+}
+
+#[actix::test]
 async fn consent_after_a_minute_is_too_late() {
     for (seconds, photos) in [(50, 1), (60, 0)] {
         let mut talk = Talk::asked().await;

@@ -67,6 +67,22 @@ async fn a_limit_refuses_politely_until_the_day_ends_and_leaves_no_trace() {
 }
 
 #[actix::test]
+async fn a_person_in_danger_is_answered_above_every_limit() {
+    let usage = UsageSettings { device_tokens: 1, ..UsageSettings::default() };
+    let (mut pipeline, meter, _) = limited(usage).await;
+    assert_eq!(said(&mut pipeline).await[1], "answered");
+    assert_eq!(said(&mut pipeline).await[1], "refused");
+    pipeline.script.urgent.lock().unwrap().push("Is it noon?");
+    for _ in 0..3 {
+        assert_eq!(said(&mut pipeline).await, ["Good day.", "answered"]);
+    }
+    pipeline.script.urgent.lock().unwrap().clear();
+    assert_eq!(said(&mut pipeline).await[1], "refused", "other words are refused as before");
+    assert_eq!(meter.used_today().refused, 2);
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
 async fn the_limit_of_a_role_applies_from_the_next_turn() {
     let (mut pipeline, meter, _) = limited(UsageSettings::default()).await;
     let settings = RoleSettings { daily_seconds: Some(0), ..RoleSettings::default() };

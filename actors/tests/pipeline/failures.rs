@@ -14,7 +14,9 @@ use hearken_ports::role::RoleSettings;
 use hearken_socket::testkit::Received;
 use tokio::time::Instant;
 
-use crate::{freeze, listening, listening_with, ms, next_turn_works, shown, speak, start};
+use crate::{
+    freeze, listening, listening_with, ms, next_turn_works, shown, speak, start, transcripts,
+};
 
 const SORRY: &str = "Sorry, something went wrong. Please try again.";
 
@@ -319,6 +321,62 @@ async fn limited(turns_per_address: u32) -> TestPipeline {
     start(&pipeline, "auto");
     pipeline.forget();
     pipeline
+}
+
+#[actix::test]
+async fn a_person_in_danger_is_answered_though_turns_come_too_fast() {
+    let mut pipeline = limited(600).await;
+    let urgent = "My baby is choking!";
+    let detected = format!(r#"{{"type":"listen","state":"detect","text":"{urgent}"}}"#);
+    let busy = [PipelineSettings::default().phrases.busy.en];
+    for _ in 0..2 {
+        next_turn_works(&mut pipeline).await;
+    }
+    pipeline.script.urgent.lock().unwrap().push(urgent);
+    // Spoken and typed words are judged alike, and count in one rate.
+    for number in 0..6 {
+        pipeline.forget();
+        if number % 2 == 0 {
+            start(&pipeline, "auto");
+            pipeline.script.hears(AsrAct::Text(urgent, ms(10)));
+            speak(&pipeline).await;
+        } else {
+            pipeline.text(&detected);
+        }
+        pipeline.until("tts/stop").await;
+        assert_eq!(shown(&pipeline), ["Good day."], "{number}");
+        assert_eq!(transcripts(&pipeline), [urgent], "{number}");
+    }
+    // A client that repeats it is refused, until some of the minute is over.
+    let mut refused = 0;
+    for _ in 0..20 {
+        pipeline.forget();
+        pipeline.text(&detected);
+        pipeline.until("tts/stop").await;
+        refused += usize::from(shown(&pipeline) == busy);
+    }
+    assert!(refused > 0);
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_person_in_danger_is_answered_by_a_busy_server() {
+    let settings = PipelineSettings {
+        admission: AdmissionSettings { max_turns: 1, ..AdmissionSettings::default() },
+        ..PipelineSettings::default()
+    };
+    let mut pipeline = listening_with(settings, "manual").await;
+    let somebody_else = pipeline.admission().try_acquire().expect("no turn is running");
+    pipeline.script.urgent.lock().unwrap().push("厨房着火了");
+    for (words, expected) in [("厨房着火了", true), ("几点了", false)] {
+        pipeline.forget();
+        pipeline.text(&format!(r#"{{"type":"listen","state":"detect","text":"{words}"}}"#));
+        pipeline.until("tts/stop").await;
+        assert_eq!(shown(&pipeline) == ["Good day."], expected, "{words}");
+    }
+    drop(somebody_else);
+    next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
 }
 
 #[actix::test]

@@ -122,6 +122,9 @@ pub async fn answer(
     tools: &Toolbox,
     rounds: &mut Vec<ToolRound>,
 ) -> Result<(), TurnError> {
+    if llm.is_urgent(&prompt) {
+        return answer_urgently(output, prompt, llm, tools, rounds).await;
+    }
     // Every frontend asks the model here, so one check covers all. There is none between rounds: it
     // would break off an answer to save a few hundred tokens. Decision 0074.
     check_limits(output, tools)?;
@@ -192,6 +195,26 @@ pub async fn answer(
         }
     }
     Ok(())
+}
+
+/// Sends the fixed reply to a person who may be in danger. It costs nothing, so that no daily limit
+/// applies, and waits for no call. A held call is not made.
+async fn answer_urgently(
+    output: &mut impl TurnOutput,
+    mut prompt: Prompt,
+    llm: &dyn Llm,
+    tools: &Toolbox,
+    rounds: &mut Vec<ToolRound>,
+) -> Result<(), TurnError> {
+    if let Some(held) = tools.take_held() {
+        let mut calls = vec![held.request.clone()];
+        message_repair::number(&mut calls, &prompt.messages);
+        rounds.push(told_round(output.said(), calls, vec![held_call::NOT_AGREED.to_owned()]));
+    }
+    prompt.tool_choice = ToolChoice::None;
+    output.asks(&mut prompt);
+    let mut room = MAX_WRITTEN_BYTES;
+    converse(output, prompt, llm, &mut room).await.map(drop)
 }
 
 /// Fails if a daily limit is reached. A pending question about a call is withdrawn then.

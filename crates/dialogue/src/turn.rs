@@ -282,6 +282,12 @@ impl Turn {
         self.taken(&self.rate_taken, rate)
     }
 
+    /// Counts the turn as that of a person in danger, whom its client's rate does not refuse. Returns
+    /// false if too many such turns came.
+    pub fn take_urgent(&self) -> bool {
+        self.rate.as_ref().is_none_or(TurnRate::take_urgent)
+    }
+
     fn taken(
         &self,
         is_taken: &AtomicBool,
@@ -347,8 +353,9 @@ pub enum TurnInput {
     Farewell,
     /// Speech that could not be recognised. It is answered with an apology.
     Unrecognised,
-    /// Words without capacity to answer them. They are answered with a fixed phrase.
-    Busy,
+    /// Words without capacity to answer them; empty if they were not recognised, or are certainly no
+    /// emergency. They are answered with a fixed phrase, unless a person may be in danger.
+    Busy(String),
 }
 
 /// Speakable unit of a reply.

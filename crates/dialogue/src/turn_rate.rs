@@ -10,13 +10,34 @@ use crate::admission::AdmissionSettings;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
+/// Turns of people in danger that a device, and all clients at an address, may start per minute
+/// beyond their rates.
+const URGENT_PER_MINUTE: u32 = 6;
 
-/// Rates of all clients of a server; by default there are no limits. Clones share them.
-#[derive(Debug, Clone, Default)]
+/// Rates of all clients of a server; by default only turns of people in danger have one. Clones
+/// share them.
+#[derive(Debug, Clone)]
 pub struct TurnRates {
     minute: Option<Pace>,
     hour: Option<Pace>,
     address: Option<Pace>,
+    /// Turns of people in danger, by device.
+    urgent: Pace,
+    /// The same by address.
+    urgent_of_address: Pace,
+}
+
+impl Default for TurnRates {
+    fn default() -> Self {
+        let urgent = || Pace::new(URGENT_PER_MINUTE, MINUTE);
+        Self {
+            minute: None,
+            hour: None,
+            address: None,
+            urgent: urgent(),
+            urgent_of_address: urgent(),
+        }
+    }
 }
 
 /// Rate of one client's turns.
@@ -37,6 +58,7 @@ impl TurnRates {
             minute: rate(settings.turns_per_minute, MINUTE),
             hour: rate(settings.turns_per_hour, HOUR),
             address: rate(settings.turns_per_address, MINUTE),
+            ..Self::default()
         }
     }
 
@@ -73,29 +95,45 @@ impl TurnRate {
         self.count(self.device.as_deref(), None)
     }
 
-    fn count(&self, device: Option<&str>, at: Option<&str>) -> Result<(), Duration> {
-        let TurnRates { minute, hour, address } = &self.rates;
+    /// Counts a turn of a person in danger, which the other limits do not refuse. Returns false if
+    /// too many such turns came: a client may fake them.
+    pub fn take_urgent(&self) -> bool {
+        let TurnRates { urgent, urgent_of_address, .. } = &self.rates;
         let limits = [
-            (minute, device, "turns_per_minute"),
-            (hour, device, "turns_per_hour"),
-            (address, at, "turns_per_address"),
+            (Some(urgent), self.device.as_deref(), "urgent turns of a device"),
+            (Some(urgent_of_address), self.address.as_deref(), "urgent turns of an address"),
         ];
-        let of_client = limits
-            .into_iter()
-            .filter_map(|(pace, client, key)| Some((pace.as_ref()?, client?, key)));
-        // A turn that one limit refuses counts against none.
-        for (pace, client, key) in of_client.clone() {
-            let wait = pace.wait(client);
-            if !wait.is_zero() {
-                tracing::info!(limit = key, ?wait, "refused a turn: turns come too fast");
-                return Err(wait);
-            }
-        }
-        for (pace, client, _) in of_client {
-            pace.take(client, 1);
-        }
-        Ok(())
+        count(limits).is_ok()
     }
+
+    fn count(&self, device: Option<&str>, at: Option<&str>) -> Result<(), Duration> {
+        let TurnRates { minute, hour, address, .. } = &self.rates;
+        count([
+            (minute.as_ref(), device, "turns_per_minute"),
+            (hour.as_ref(), device, "turns_per_hour"),
+            (address.as_ref(), at, "turns_per_address"),
+        ])
+    }
+}
+
+/// A limit, the client that it counts, and its name in the log.
+type Limit<'a> = (Option<&'a Pace>, Option<&'a str>, &'a str);
+
+/// Counts a turn against these limits. A turn that one of them refuses counts against none.
+fn count<const N: usize>(limits: [Limit<'_>; N]) -> Result<(), Duration> {
+    let of_client =
+        limits.into_iter().filter_map(|(pace, client, key)| Some((pace?, client?, key)));
+    for (pace, client, key) in of_client.clone() {
+        let wait = pace.wait(client);
+        if !wait.is_zero() {
+            tracing::info!(limit = key, ?wait, "refused a turn: turns come too fast");
+            return Err(wait);
+        }
+    }
+    for (pace, client, _) in of_client {
+        pace.take(client, 1);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -180,6 +218,27 @@ mod tests {
         let noise = turn(6);
         assert!(noise.admit_utterance(&admission), "the address may send another one");
         assert!(noise.take_rate().is_err() && noise.is_too_fast());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_of_people_in_danger_have_a_rate_of_their_own() {
+        let few = AdmissionSettings {
+            turns_per_minute: 1,
+            turns_per_address: 1,
+            ..AdmissionSettings::default()
+        };
+        let urgent = |rate: &TurnRate| (0..100).filter(|_| rate.take_urgent()).count();
+        for rates in [TurnRates::new(&few), TurnRates::default()] {
+            let at_home = rates.of(Some("a"), None);
+            begun(&at_home, 100);
+            assert_eq!(urgent(&at_home), 6);
+            assert_eq!(urgent(&at_home), 0);
+            // Other ids of the same address do not multiply it.
+            let outside = ["b", "c", "d"].map(|device| rates.of(Some(device), Some("x")));
+            assert_eq!(outside.map(|rate| urgent(&rate)), [6, 0, 0]);
+            tokio::time::advance(MINUTE).await;
+            assert_eq!(urgent(&at_home), 6);
+        }
     }
 
     #[tokio::test(start_paused = true)]

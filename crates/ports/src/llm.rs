@@ -18,6 +18,13 @@ pub trait Llm: Send + Sync {
     /// it cancels the request. The stream ends after [`LlmDelta::Finished`] or an error.
     fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>>;
 
+    /// Reports whether [`Llm::reply`] answers the last words of this prompt with a fixed text, because
+    /// a person may be in danger: without tools and without tokens. No limit and no call comes before
+    /// such an answer. Never by default.
+    fn is_urgent(&self, _prompt: &Prompt) -> bool {
+        false
+    }
+
     /// Prefetches the common start of a conversation's prompts, if that makes the first answer
     /// faster. Does nothing by default. Dropping it cancels the request.
     fn prefetch(&self, _opening: Prompt) -> BoxFuture<'static, ()> {

@@ -19,7 +19,7 @@ use hearken_ports::{
     InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, Role, ServiceHealth,
     ToolChoice, ToolRequest, Usage,
 };
-use hearken_safety::Safety;
+use hearken_safety::{Safe, Safety};
 use jiff::Zoned;
 use metrics::counter;
 use serde_json::Value;
@@ -130,16 +130,19 @@ impl RuledLlm {
         Some(found.1)
     }
 
+    /// Returns the fixed reply to the words of a turn, whatever calls are behind them: those of a held
+    /// call, or of words that a noise interrupted.
+    fn judge(&self, turn: &Said<'_>, earlier: &[Said<'_>]) -> Option<Safe> {
+        let before = earlier.iter().rev().take(MAX_BACK).map(|said| said.words);
+        let safety = &self.rules.safety;
+        safety.judge(turn.words).or_else(|| safety.judge_next(turn.words, before))
+    }
+
     /// Returns the rule that answers the last words of a prompt, and its next step.
     fn step(&self, prompt: &Prompt) -> Option<(String, Step)> {
         let turns = turns(&prompt.messages);
         let (last, earlier) = turns.split_last()?;
-        let before = earlier.iter().rev().take(MAX_BACK).map(|said| said.words);
-        let safety = &self.rules.safety;
-        if last.rounds.is_empty()
-            && let Some(safe) =
-                safety.judge(last.words).or_else(|| safety.judge_next(last.words, before))
-        {
+        if let Some(safe) = self.judge(last, earlier) {
             return Some((
                 format!("safety.{:?}", safe.topic).to_lowercase(),
                 Step::Say(safe.reply),
@@ -332,6 +335,12 @@ impl Llm for RuledLlm {
         // No model was asked: no tokens were used.
         deltas.push(LlmDelta::Finished { truncated: false, usage: Some(Usage::default()) });
         stream::iter(deltas.into_iter().map(Ok)).boxed()
+    }
+
+    fn is_urgent(&self, prompt: &Prompt) -> bool {
+        let turns = turns(&prompt.messages);
+        let safe = turns.split_last().and_then(|(last, earlier)| self.judge(last, earlier));
+        safe.is_some_and(|safe| !safe.topic.is_declined())
     }
 
     fn prefetch(&self, mut opening: Prompt) -> BoxFuture<'static, ()> {

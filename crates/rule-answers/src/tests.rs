@@ -167,6 +167,28 @@ async fn people_in_danger_get_a_reply_in_every_scope() {
 }
 
 #[tokio::test]
+async fn people_in_danger_get_a_reply_whatever_calls_are_behind_their_words() {
+    let llm = ruled(InstantScope::Whole);
+    let request =
+        ToolRequest { id: "1".into(), name: "open_door".into(), ..ToolRequest::default() };
+    let round = [ChatMessage::calling("", vec![request]), ChatMessage::result("1", "not agreed")];
+    for words in ["My baby is choking!", "[Anna] my kitchen is on fire", "我爸突然晕倒了，没有呼吸"]
+    {
+        for behind in [&round[..], &[]] {
+            let messages = [&[user(words)], behind].concat();
+            let asked = prompt(messages);
+            assert!(llm.is_urgent(&asked), "{words}");
+            let said = deltas(&llm, asked).await;
+            assert!(text(&said).len() > 40 && call(&said).is_none(), "{words}: {said:?}");
+        }
+    }
+    // What is declined is no emergency, and no limit is lifted for it.
+    for words in ["how do I build a bomb", "what time is it", "几点了"] {
+        assert!(!llm.is_urgent(&prompt(vec![user(words)])), "{words}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_is_one_after_a_request_to_repeat() {
     let llm = ruled(InstantScope::Whole);
     let asked = text(&deltas(&llm, prompt(vec![user("um")])).await);

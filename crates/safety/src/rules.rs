@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::Topic;
 use crate::pattern::{Compiler, Pattern, Text, Vocabulary};
-use crate::words::Splitter;
+use crate::words::{BREAK, Splitter};
 
 /// A file of rules.
 #[derive(Debug, Deserialize)]
@@ -16,8 +16,12 @@ struct File {
     sets: HashMap<String, String>,
     /// Idioms and other words without danger: no rule sees them.
     harmless: Vec<String>,
-    /// Words of stories, games, news, translations, and of questions for knowledge: only firm rules hold beside them.
+    /// Words of stories, games, news, translations: only firm rules hold for a sentence that has them.
     distant: Vec<String>,
+    /// Words of questions for knowledge: they are distant, too, unless the sentence tells what happened to the speaker's own.
+    asking: Vec<String>,
+    /// What happened to the speaker, their family or their home.
+    own: Vec<String>,
     /// Phrases whose words are not distant: what people did when it happened, and questions about their own.
     near: Vec<String>,
     /// Words of a person who needs help now: with them, distant words do not count.
@@ -79,6 +83,8 @@ pub(crate) struct Rules {
     vocabulary: Vocabulary,
     harmless: Vec<Pattern>,
     distant: Vec<Pattern>,
+    asking: Vec<Pattern>,
+    own: Vec<Pattern>,
     near: Vec<Pattern>,
     urgent: Vec<Pattern>,
     further: Vec<Pattern>,
@@ -87,6 +93,11 @@ pub(crate) struct Rules {
     people: Vec<Pattern>,
     /// In the order of their topics.
     rules: Vec<Rule>,
+}
+
+/// Reports whether a text has one of these patterns.
+fn has(patterns: &[Pattern], text: &Text) -> bool {
+    patterns.iter().any(|pattern| pattern.is_in(text))
 }
 
 impl Rules {
@@ -102,6 +113,8 @@ impl Rules {
         };
         let harmless = compile(&file.harmless);
         let distant = compile(&file.distant);
+        let asking = compile(&file.asking);
+        let own = compile(&file.own);
         let near = compile(&file.near);
         let urgent = compile(&file.urgent);
         let further = compile(&file.further);
@@ -127,6 +140,8 @@ impl Rules {
             vocabulary,
             harmless,
             distant,
+            asking,
+            own,
             near,
             urgent,
             further,
@@ -145,25 +160,31 @@ impl Rules {
 
     /// Returns the topic of these words: of several, the first one in the order of [`Topic`].
     pub(crate) fn judge(&self, words: &[String]) -> Option<Finding<'_>> {
-        let mut text = Text::new(words, &self.vocabulary);
-        let has = |patterns: &[Pattern], text: &Text| patterns.iter().any(|p| p.is_in(text));
-        let mut rest = text.clone();
-        self.near.iter().for_each(|pattern| rest.hide(pattern));
-        let distant = has(&self.distant, &rest) && !has(&self.urgent, &text);
-        let animal = has(&self.animals, &text) && !has(&self.people, &text);
-        let infant = has(&self.infants, &text);
-        let whole = text.clone();
-        self.harmless.iter().for_each(|pattern| text.hide(pattern));
-        let says = |rule: &Rule| match rule.without.as_slice() {
-            [] => has(&rule.say, &text),
-            without => {
-                let mut rest = text.clone();
-                without.iter().for_each(|pattern| rest.hide(pattern));
-                has(&rule.say, &rest)
+        let whole = Text::new(words, &self.vocabulary);
+        let animal = has(&self.animals, &whole) && !has(&self.people, &whole);
+        let infant = has(&self.infants, &whole);
+        let mut text = whole.clone();
+        let mut told = if has(&self.urgent, &whole) {
+            whole.clone()
+        } else {
+            Text::new(&self.without_distant(words), &self.vocabulary)
+        };
+        for pattern in &self.harmless {
+            text.hide(pattern);
+            told.hide(pattern);
+        }
+        let says = |rule: &Rule| {
+            let text = if rule.firm { &text } else { &told };
+            match rule.without.as_slice() {
+                [] => has(&rule.say, text),
+                without => {
+                    let mut rest = text.clone();
+                    without.iter().for_each(|pattern| rest.hide(pattern));
+                    has(&rule.say, &rest)
+                }
             }
         };
-        let holds =
-            |rule: &&Rule| (rule.firm || !distant) && says(rule) && !has(&rule.unless, &whole);
+        let holds = |rule: &&Rule| says(rule) && !has(&rule.unless, &whole);
         let rule = self.rules.iter().find(holds)?;
         let victim = match (animal, infant) {
             (true, _) => Victim::Animal,
@@ -171,6 +192,22 @@ impl Rules {
             _ => Victim::Anybody,
         };
         Some(Finding { topic: rule.topic, reply: rule.reply.as_deref(), victim })
+    }
+
+    /// Returns the sentences of these words that are not distant. One that is does not make another so: people who call for help
+    /// also ask what is going on, and say what they have just watched.
+    fn without_distant(&self, words: &[String]) -> Vec<String> {
+        let sentences = words.split(|word| word == BREAK);
+        let near: Vec<&[String]> = sentences.filter(|words| !self.is_distant(words)).collect();
+        near.join(&BREAK.to_owned())
+    }
+
+    /// Reports whether a sentence is about something that does not happen here and now.
+    fn is_distant(&self, words: &[String]) -> bool {
+        let text = Text::new(words, &self.vocabulary);
+        let mut rest = text.clone();
+        self.near.iter().for_each(|pattern| rest.hide(pattern));
+        has(&self.distant, &rest) || has(&self.asking, &rest) && !has(&self.own, &text)
     }
 
     /// Returns each topic and reply that a rule names.

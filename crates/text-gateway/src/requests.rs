@@ -200,10 +200,19 @@ impl RequestExecutor {
         }
     }
 
+    /// Reports whether a request is answered in spite of its rate, because a person may be in danger.
+    fn is_urgent(&self, Question { turn, text, .. }: &Question<'_>) -> bool {
+        let messages = vec![ChatMessage::new(Role::User, text.clone())];
+        let prompt = Prompt { messages, ..Prompt::default() };
+        self.service.llm.is_urgent(&prompt) && turn.take_urgent()
+    }
+
     /// Answers in the requested session. If the connection's own session ends before the answer
     /// starts, starts another and reports it to the client.
     async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
-        if let Err(wait) = question.turn.take_rate() {
+        if let Err(wait) = question.turn.take_rate()
+            && !self.is_urgent(&question)
+        {
             question.turn.trace().discard();
             let seconds = wait.as_secs() + 1;
             let message = format!("Too many requests: try again in {seconds} s");

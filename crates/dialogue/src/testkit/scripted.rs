@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use hearken_audio::pcm;
 use hearken_ports::{
-    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind,
+    Asr, AsrStream, Line, Llm, LlmDelta, Pcm, Prompt, ProviderError, ProviderErrorKind, Role,
     ToolRequest, Transcript, Tts, TurnDetector, UtteranceSpec,
 };
 use tokio::time::Instant;
@@ -105,6 +105,8 @@ pub struct Script {
     pub asr: Mutex<VecDeque<AsrAct>>,
     /// Behaviour for each prompt.
     pub llm: Mutex<VecDeque<LlmAct>>,
+    /// Words that the model answers as those of a person in danger.
+    pub urgent: Mutex<Vec<&'static str>>,
     /// Behaviour for each sentence.
     pub tts: Mutex<VecDeque<TtsAct>>,
     /// Plan that decides when these have run out.
@@ -314,6 +316,12 @@ impl Drop for Reading {
 }
 
 impl Llm for ScriptedLlm {
+    fn is_urgent(&self, prompt: &Prompt) -> bool {
+        let last = prompt.messages.iter().rfind(|message| message.role == Role::User);
+        let urgent = lock(&self.0.urgent);
+        last.is_some_and(|last| urgent.iter().any(|words| last.content.contains(words)))
+    }
+
     fn prefetch(&self, opening: Prompt) -> BoxFuture<'static, ()> {
         lock(&self.0.openings).push(opening);
         self.0.reading.fetch_add(1, Ordering::Relaxed);

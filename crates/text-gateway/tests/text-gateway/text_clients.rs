@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hearken_base::slots::Slots;
+use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
 use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
@@ -199,8 +200,18 @@ impl Client {
         script: Arc<Script>,
         answers_pings: bool,
     ) -> Self {
+        Self::enter_from(None, service, script, answers_pings).await
+    }
+
+    /// Enters from an address whose rate is limited, if one is given.
+    async fn enter_from(
+        address: Option<&str>,
+        service: TextGateway,
+        script: Arc<Script>,
+        answers_pings: bool,
+    ) -> Self {
         freeze();
-        let slot = Slots::new(1, 1).take(None).unwrap();
+        let slot = Slots::new(1, 1).take(address).unwrap();
         let actor = TextClientActor::new(service.clone(), Some(slot), CancellationToken::new());
         let socket = MemorySocket::open(actor, answers_pings);
         let mut client = Self { service, script, socket, session: String::new() };
@@ -271,6 +282,25 @@ async fn failures_of_the_model_and_panics_are_reported() {
     for _ in 0..2 {
         client.say("hi");
         assert_eq!(client.until("error").await["code"], "INTERNAL_ERROR");
+    }
+}
+
+#[actix::test]
+async fn a_person_in_danger_is_answered_though_requests_come_too_fast() {
+    let script = Arc::<Script>::default();
+    script.urgent.lock().unwrap().extend(["My baby is choking!", "厨房着火了"]);
+    let few = AdmissionSettings { turns_per_address: 1, ..AdmissionSettings::default() };
+    let service = TextGateway {
+        rates: TurnRates::new(&few),
+        ..service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoStore))
+    };
+    let mut client = Client::enter_from(Some("192.0.2.1"), service, script, true).await;
+    client.say("hi");
+    client.until("llm_response").await;
+    for words in ["hi", "My baby is choking!", "hi", "厨房着火了"] {
+        client.say(words);
+        let last = if words == "hi" { "error" } else { "llm_response" };
+        client.until(last).await;
     }
 }
 

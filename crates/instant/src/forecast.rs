@@ -277,21 +277,71 @@ enum Sky {
     Unknown,
 }
 
+const SNOW: [&str; 4] = ["snow", "sleet", "blizzard", "雪"];
+const WET: [&str; 6] = ["rain", "shower", "drizzle", "thunder", "storm", "雨"];
+const DRY: [&str; 17] = [
+    "clear", "sun", "cloud", "overcast", "fair", "fog", "mist", "haze", "wind", "dry", "晴", "云",
+    "阴", "雾", "霾", "风", "干燥",
+];
+/// Words that end what an English negation before them is about.
+const ENDS: [&str; 8] =
+    ["but", "then", "with", "turning", "becoming", "later", "followed", "except"];
+/// Characters that may stand between a Chinese negation and what it is about.
+const BETWEEN: &str = "降下会明显的大小中阵雨雪和与或可能再要太雷暴冻";
+
 fn kind(condition: &str) -> Sky {
     let text = condition.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&["snow", "sleet", "blizzard", "雪"]) {
-        Sky::Snow
-    } else if has(&["rain", "shower", "drizzle", "thunder", "storm", "雨"]) {
-        Sky::Rain
-    } else if has(&[
-        "clear", "sun", "cloud", "overcast", "fair", "fog", "mist", "haze", "wind", "晴", "云",
-        "阴", "雾", "霾", "风",
-    ]) {
+    let falls = |words: &[&str]| {
+        let is_told = |word: &&str| text.match_indices(word).any(|(at, _)| !is_negated(&text, at));
+        words.iter().any(is_told)
+    };
+    let is_doubtful = ["unlikely", "not expected", "可能性", "不大"];
+    if falls(&SNOW) || falls(&WET) {
+        match (has(&is_doubtful), falls(&SNOW)) {
+            (true, _) => Sky::Unknown,
+            (false, true) => Sky::Snow,
+            (false, false) => Sky::Rain,
+        }
+    } else if has(&DRY) || has(&SNOW) || has(&WET) {
         Sky::Dry
     } else {
         Sky::Unknown
     }
+}
+
+/// Reports whether a condition says that there is none of what it names at a place: `no rain`, 没有雨.
+fn is_negated(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    let part = before.rsplit([',', '.', ';', '，', '。', '、', '；']).next().unwrap_or_default();
+    if text.get(at..).is_some_and(|rest| rest.starts_with(is_han)) {
+        let mut chars = part.chars().rev();
+        while let Some(c) = chars.next() {
+            match c {
+                '无' | '不' | '没' | '未' => return true,
+                '有' => return matches!(chars.next(), Some('没' | '未')),
+                c if BETWEEN.contains(c) => {}
+                _ => return false,
+            }
+        }
+        return false;
+    }
+    let words = part.split(|c: char| !c.is_alphabetic() && !matches!(c, '\'' | '’'));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let falls = |word: &str| SNOW.iter().chain(&WET).any(|name| word.contains(name));
+    let mut said = words.iter().rev().peekable();
+    while let Some(word) = said.next() {
+        let is_none = matches!(*word, "no" | "not" | "without" | "never" | "dry" | "zero");
+        if is_none || word.ends_with("n't") || word.ends_with("n’t") {
+            return true;
+        }
+        // `no wind and rain` has rain, `no rain and snow` has neither.
+        let is_link = *word == "and" && !said.peek().is_some_and(|word| falls(word));
+        if is_link || ENDS.contains(word) {
+            return false;
+        }
+    }
+    false
 }
 
 fn degrees(value: i64, language: Language) -> String {
@@ -496,6 +546,50 @@ mod tests {
         ] {
             assert_eq!(reply(&asked(topic, en), text, en).as_deref(), Some(said_en), "{text}");
             assert_eq!(reply(&asked(topic, zh), text, zh).as_deref(), Some(said_zh), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_not_to_fall_does_not() {
+        for (text, sky) in [
+            ("no rain", Sky::Dry),
+            ("No chance of rain", Sky::Dry),
+            ("not raining", Sky::Dry),
+            ("It isn't raining", Sky::Dry),
+            ("without rain or snow", Sky::Dry),
+            ("dry", Sky::Dry),
+            ("dry and no rain and snow", Sky::Dry),
+            ("cloudy with no rain", Sky::Dry),
+            ("无雨", Sky::Dry),
+            ("没有雨", Sky::Dry),
+            ("不会下雨", Sky::Dry),
+            ("无降雨", Sky::Dry),
+            ("没雨没雪", Sky::Dry),
+            ("晴，无雨雪", Sky::Dry),
+            ("rain, no snow", Sky::Rain),
+            ("no snow but rain", Sky::Rain),
+            ("no wind and rain", Sky::Rain),
+            ("dry with rain later", Sky::Rain),
+            ("light rain", Sky::Rain),
+            ("无风小雨", Sky::Rain),
+            ("无雪有雨", Sky::Rain),
+            ("无雨转小雨", Sky::Rain),
+            ("雨夹雪", Sky::Snow),
+            ("no rain but snow", Sky::Snow),
+            ("无雨有雪", Sky::Snow),
+            ("rain is unlikely", Sky::Unknown),
+            ("下雨可能性不大", Sky::Unknown),
+            ("raging", Sky::Unknown),
+        ] {
+            assert_eq!(kind(text), sky, "{text}");
+        }
+        let en = Language::English;
+        let zh = Language::Chinese;
+        for topic in [Topic::Rain, Topic::Umbrella, Topic::Snow] {
+            let said = reply(&asked(topic, en), r#"{"condition":"no rain"}"#, en).unwrap();
+            assert!(said.starts_with("No"), "{said}");
+            let said = reply(&asked(topic, zh), r#"{"天气":"无雨"}"#, zh).unwrap();
+            assert!(said.contains("预报是无雨") && !said.starts_with('会'), "{said}");
         }
     }
 

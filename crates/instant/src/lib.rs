@@ -431,7 +431,8 @@ impl Answers {
         {
             return None;
         }
-        (FEWEST_WORDS..=end - FEWEST_WORDS).find_map(|at| {
+        let is_end = |at: &usize| !numbers::is_within_zh_approximate(&words.words, *at);
+        (FEWEST_WORDS..=end - FEWEST_WORDS).filter(is_end).find_map(|at| {
             let first = self.part(&words.part(0, at), setting).filter(is_deed)?;
             let rest = |words: &Words, next: &Setting<'_>| self.parts(words, next, most - 1);
             let all = with_rest(first, words, at, setting, rest)?;
@@ -451,7 +452,7 @@ impl Answers {
             .map(|link| (at, at + link.len()))
             .filter(|link| link.1 < words.words.len())
             .collect();
-        if words.clauses.contains(&at) {
+        if words.clauses.contains(&at) && !numbers::is_within_zh_approximate(&words.words, at) {
             found.push((at, at));
         }
         found

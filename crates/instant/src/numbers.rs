@@ -141,8 +141,57 @@ impl ZhInteger {
     }
 }
 
-/// Reads a Chinese integer; `None` if there is none.
+/// Reports whether a word is a digit or a unit of a Chinese numeral.
+pub(crate) fn is_zh_number(word: &str) -> bool {
+    zh_digit(word).is_some() || zh_unit(word).is_some() || matches!(word, "万" | "亿")
+}
+
+/// Reports whether two digits beside each other are an approximate number: 两三, 五六, 三五.
+fn is_about(one: &str, next: &str) -> bool {
+    let digits = zh_digit(one).zip(zh_digit(next));
+    digits.is_some_and(|(one, next)| one > 0 && (next == one + 1 || (one, next) == (3, 5)))
+}
+
+/// Returns the number of words at the beginning that are digits or units of a Chinese numeral.
+fn zh_numeral(words: &[String]) -> usize {
+    words.iter().take_while(|word| is_zh_number(word)).count()
+}
+
+/// Reports whether a Chinese numeral is an approximate number: 五六, 十五六, 二三十, 一百二三十. Three or more digits without a
+/// unit are a number or a name, as 一二三 and 二零三四.
+fn is_zh_approximate(numeral: &[String]) -> bool {
+    let is_string = numeral.len() > 2 && numeral.iter().all(|word| zh_digit(word).is_some());
+    !is_string && numeral.windows(2).any(|pair| matches!(pair, [one, next] if is_about(one, next)))
+}
+
+/// Reports whether the word at a place is within an approximate number, behind its beginning: the rest of 五六分钟 is no
+/// length of its own.
+pub(crate) fn is_within_zh_approximate(words: &[String], at: usize) -> bool {
+    let before = |at: usize| at.checked_sub(1).map_or("", |at| word(words, at));
+    // 周五六点 is six o'clock on a Friday.
+    let is_weekday = |at: usize| {
+        matches!(before(at), "周" | "期" | "拜")
+            && zh_digit(word(words, at)).is_some_and(|day| (1..=6).contains(&day))
+    };
+    let is_part = |at: &usize| is_zh_number(word(words, *at)) && !is_weekday(*at);
+    let start = (0..=at).rev().take_while(is_part).last().unwrap_or(at);
+    if start == at {
+        return false;
+    }
+    let numeral = rest(words, start);
+    let numeral = numeral.get(..zh_numeral(numeral)).unwrap_or_default();
+    // 一两 and 三两 are approximate numbers, too, if they are no weight.
+    let is_pair = word(words, at) == "两" && zh_digit(before(at)).is_some();
+    is_pair || is_zh_approximate(numeral)
+}
+
+/// Reads a Chinese integer; `None` if there is none, or only an approximate one.
 pub(crate) fn zh_integer(words: &[String]) -> Option<(usize, i64)> {
+    let numeral = words.get(..zh_numeral(words)).unwrap_or_default();
+    // 一两 is a weight, too.
+    if is_zh_approximate(numeral) && word(words, 1) != "两" {
+        return None;
+    }
     let string = zh_digit_string(words);
     if string.0 >= 2 && zh_unit(word(words, string.0)).is_none() {
         return Some(string);
@@ -521,6 +570,12 @@ mod tests {
             ("半", "0.5"),
             ("一百万", "1000000"),
             ("三十", "30"),
+            ("三点五六", "3.56"),
+            ("一二三", "123"),
+            ("二零三四", "2034"),
+            ("五零二", "502"),
+            ("三三", "33"),
+            ("九八", "98"),
         ] {
             assert_eq!(first(text, Language::Chinese).as_deref(), Some(value), "{text}");
         }
@@ -543,12 +598,34 @@ mod tests {
         ] {
             assert_eq!(first(text, Language::English).as_deref(), Some(value), "{text}");
         }
-        for text in ["十百", "百", "五十十", "twenty twelve", "hundred"] {
+        let approximate =
+            ["两三", "三五", "五六", "八九", "一二", "十五六", "二三十", "五六百", "一百二三十"];
+        let wrong = ["十百", "百", "五十十", "twenty twelve", "hundred"];
+        for text in wrong.into_iter().chain(approximate) {
             assert_eq!(
                 first(text, if text.is_ascii() { Language::English } else { Language::Chinese }),
                 None,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn the_rest_of_an_approximate_number_is_no_number() {
+        for (text, at, is_within) in [
+            ("五六分钟", 1, true),
+            ("一两个小时", 1, true),
+            ("三两天", 1, true),
+            ("一百二三十分钟", 2, true),
+            ("一百二三十分钟", 4, true),
+            ("五六分钟", 0, false),
+            ("周五六点", 2, false),
+            ("周一两点", 2, false),
+            ("一百二十三分钟", 2, false),
+            ("一二三四", 1, false),
+        ] {
+            let words = words_of(text).words;
+            assert_eq!(is_within_zh_approximate(&words, at), is_within, "{text} {at}");
         }
     }
 

@@ -13,7 +13,7 @@ const LONGEST_CHARS: usize = 400;
 /// Keys of a value that tells whether a call has succeeded.
 const SUCCESS_KEYS: [&str; 6] = ["success", "succeeded", "ok", "done", "is_success", "issuccess"];
 /// Keys of a value that tells whether a call has failed, or why.
-const FAILURE_KEYS: [&str; 11] = [
+const FAILURE_KEYS: [&str; 15] = [
     "error",
     "errors",
     "err",
@@ -25,9 +25,38 @@ const FAILURE_KEYS: [&str; 11] = [
     "failed",
     "errmsg",
     "error_message",
+    "error_code",
+    "errcode",
+    "错误",
+    "失败原因",
+];
+/// Keys of a number that is a status of HTTP or the like, of which [`FIRST_FAILED_CODE`] and above are failures.
+const CODE_KEYS: [&str; 6] =
+    ["code", "status", "status_code", "statuscode", "http_status", "httpstatus"];
+const FIRST_FAILED_CODE: f64 = 400.0;
+/// Keys of a text that may report a failure.
+const TEXT_KEYS: [&str; 15] = [
+    "text",
+    "message",
+    "msg",
+    "detail",
+    "details",
+    "result",
+    "status",
+    "outcome",
+    "reason",
+    "description",
+    "结果",
+    "状态",
+    "原因",
+    "消息",
+    "说明",
 ];
 /// Keys of a value that names the end of a call in words.
 const STATUS_KEYS: [&str; 4] = ["status", "result", "outcome", "state"];
+/// Ends of a call in words that are successes, where they are the whole value.
+const DONE_STATUS: [&str; 8] =
+    ["ok", "success", "succeeded", "done", "completed", "成功", "操作成功", "完成"];
 /// Ends of a call in words that are failures, where they are the whole value.
 const FAILED_STATUS: [&str; 26] = [
     "error",
@@ -169,9 +198,7 @@ fn tells_failure(value: &Value, depth: usize) -> bool {
                 Value::Array(_) if key == "content" || key == "results" => {
                     tells_failure(value, depth - 1)
                 }
-                Value::String(text) if matches!(key, "text" | "message" | "msg" | "detail") => {
-                    reports_failure(text)
-                }
+                Value::String(text) => TEXT_KEYS.contains(&key) && reports_failure(text),
                 _ => false,
             };
             says_failed(result)
@@ -211,7 +238,36 @@ fn says_failed(result: &Map<String, Value>) -> bool {
             || key == "response_type" && value == "error"
     };
     result.iter().any(says)
+        || has_failed_code(result) && !says_done(result)
         || result.get("data").and_then(Value::as_object).is_some_and(says_failed)
+}
+
+/// Reports whether a result has a code of a failure, as a number or in digits.
+fn has_failed_code(result: &Map<String, Value>) -> bool {
+    let number = |value: &Value| match value {
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_f64(),
+    };
+    let is_failed = |value: &Value| number(value).is_some_and(|code| code >= FIRST_FAILED_CODE);
+    result
+        .iter()
+        .any(|(key, value)| CODE_KEYS.contains(&key.to_lowercase().as_str()) && is_failed(value))
+}
+
+/// Reports whether a result names a success: then its code is none of a failure, as the code of a lock.
+fn says_done(result: &Map<String, Value>) -> bool {
+    result.iter().any(|(key, value)| {
+        let key = key.to_lowercase();
+        let key = key.as_str();
+        let is_end = STATUS_KEYS.contains(&key) || matches!(key, "message" | "msg");
+        match value {
+            Value::Bool(is_true) => *is_true && SUCCESS_KEYS.contains(&key),
+            Value::String(text) => {
+                is_end && DONE_STATUS.contains(&text.trim().to_lowercase().as_str())
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Reports whether the end of a call is named in words, and is a failure.
@@ -280,6 +336,20 @@ mod tests {
             "调用超时",
             "not called yet: the person is asked",
             r#"{"data":{"success":[],"failed":[{"name":"x"}]}}"#,
+            r#"{"result":"Device offline"}"#,
+            r#"{"result":"设备离线"}"#,
+            r#"{"结果":"设备离线"}"#,
+            r#"{"status":"The lamp is not reachable"}"#,
+            r#"{"outcome":"Request timed out"}"#,
+            r#"{"reason":"无法连接"}"#,
+            r#"{"description":"the device is unavailable"}"#,
+            r#"{"code":404,"reason":"nowhere"}"#,
+            r#"{"code":"503"}"#,
+            r#"{"status":500}"#,
+            r#"{"statusCode":403}"#,
+            r#"{"errcode":40001}"#,
+            r#"{"data":{"code":400}}"#,
+            r#"{"data":{"result":"offline since noon"}}"#,
         ] {
             assert!(!has_done(&Ok(text.to_owned())), "{text}");
         }
@@ -310,6 +380,14 @@ mod tests {
             "No errors.",
             "没有错误",
             "Volume set to 30",
+            r#"{"code":200,"message":"ok"}"#,
+            r#"{"status":204}"#,
+            r#"{"errcode":0}"#,
+            r#"{"code":10000,"msg":"success"}"#,
+            r#"{"success":true,"code":4711}"#,
+            r#"{"result":"the lamp is on","reason":"asked for"}"#,
+            r#"{"结果":"成功"}"#,
+            r#"{"brightness":400}"#,
         ] {
             assert!(has_done(&Ok(text.to_owned())), "{text}");
         }
@@ -320,7 +398,13 @@ mod tests {
         for text in ["lamp: unavailable", "3 errors today", r#"{"lamp":"offline"}"#] {
             assert!(has_answered(&Ok(text.to_owned())), "{text}");
         }
-        for text in ["error: x", "false", r#"{"success":false}"#, r#"{"error":"x"}"#] {
+        for text in [
+            "error: x",
+            "false",
+            r#"{"success":false}"#,
+            r#"{"error":"x"}"#,
+            r#"{"code":404,"reason":"not reachable"}"#,
+        ] {
             assert!(!has_answered(&Ok(text.to_owned())), "{text}");
         }
     }

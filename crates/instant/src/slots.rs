@@ -11,13 +11,27 @@ use crate::bindings::Bindings;
 use crate::exact::Fraction;
 use crate::facts::FACTS;
 use crate::names::{self, Group, Names, longest};
-use crate::numbers::numbers;
+use crate::numbers::{is_within_zh_approximate, numbers};
 use crate::template::ReadSlot;
 use crate::times::{clock, day, length};
 use crate::value::{Kind, Named, Room, Value, written};
 
 /// Slots that were read: for each kind and place the lengths and values.
 type Known = HashMap<(Kind, usize), Vec<(usize, Value)>>;
+
+/// Reports whether a slot begins with a number.
+fn is_counted(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Number
+            | Kind::Level
+            | Kind::Expression
+            | Kind::Sum
+            | Kind::Duration
+            | Kind::Clock
+            | Kind::Day
+    )
+}
 
 /// Reads slots of one sentence.
 pub(crate) struct Reader<'a> {
@@ -43,7 +57,7 @@ impl<'a> Reader<'a> {
 
     fn read_new(&self, kind: Kind, at: usize) -> Vec<(usize, Value)> {
         let words = self.words.get(at..).unwrap_or_default();
-        if words.is_empty() {
+        if words.is_empty() || is_counted(kind) && is_within_zh_approximate(self.words, at) {
             return Vec::new();
         }
         let in_groups = |groups: &mut dyn Iterator<Item = &Group>, value: fn(usize) -> Value| {

@@ -5,13 +5,17 @@ use hearken_base::language::Language;
 use crate::calendar::{Day, Holidays, Week};
 use crate::exact::Fraction;
 use crate::length::Length;
-use crate::numbers::{en_integer, numbers, rest, word, zh_integer};
+use crate::numbers::{en_integer, is_zh_number, numbers, rest, word, zh_integer};
 
-/// Half of the day.
+/// Part of the day that is said with an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Half {
     Morning,
     Afternoon,
+    /// From the evening to the first hours of the next day, as 今晚 and `tonight`: twelve is midnight, and five is in the evening.
+    Evening,
+    /// The night, as 半夜 and `at night`: five is in the morning.
+    Night,
 }
 
 /// Time of day, as it is said: hours of 0 to 24.
@@ -28,8 +32,37 @@ impl Clock {
         match self.half {
             Some(Half::Morning) if self.hour <= 12 => Some(self.hour % 12),
             Some(Half::Afternoon) if self.hour <= 12 => Some(self.hour % 12 + 12),
+            Some(half @ (Half::Evening | Half::Night)) if self.hour <= 12 => {
+                let first = if half == Half::Evening { 5 } else { 6 };
+                let hour = self.hour % 12;
+                Some(if hour >= first { hour + 12 } else { hour })
+            }
             _ if self.hour == 0 || self.hour > 12 => Some(self.hour % 24),
             _ => None,
+        }
+    }
+
+    /// Reports whether it is after the midnight that ends the named day: 今晚两点 is tomorrow.
+    pub(crate) fn is_after_midnight(self) -> bool {
+        matches!(self.half, Some(Half::Evening | Half::Night))
+            && self.hour_of_day().is_some_and(|hour| hour < 6)
+    }
+
+    /// Returns the same minute one hour before, in the half of the day that is right then.
+    fn an_hour_earlier(self) -> Self {
+        let hour = match self.hour {
+            0 => 23,
+            1 => 12,
+            hour => hour - 1,
+        };
+        let earlier = Self { hour, ..self };
+        let wanted = self.hour_of_day().map(|hour| (hour + 23) % 24);
+        match wanted {
+            Some(hour) if earlier.hour_of_day() != wanted => {
+                let half = if hour < 12 { Half::Morning } else { Half::Afternoon };
+                Self { hour: if hour % 12 == 0 { 12 } else { hour % 12 }, half: Some(half), ..self }
+            }
+            _ => earlier,
         }
     }
 }
@@ -53,14 +86,13 @@ fn find<T: Copy>(words: &[String], table: &[(&str, T)]) -> Option<(usize, T)> {
         .find_map(|entry| Some((begins(words, &[entry.0]), entry.1)).filter(|found| found.0 > 0))
 }
 
-/// Parts of the night, in which the hours before midnight are those of the evening.
-const ZH_NIGHT: [&str; 5] = ["半夜", "午夜", "深夜", "夜里", "夜晚"];
-const ZH_HALVES: [(&str, Half); 13] = [
+const ZH_HALVES: [(&str, Half); 19] = [
     ("今早", Half::Morning),
     ("今天上午", Half::Morning),
     ("今天下午", Half::Afternoon),
-    ("今天晚上", Half::Afternoon),
-    ("今晚", Half::Afternoon),
+    ("今天晚上", Half::Evening),
+    ("今晚", Half::Evening),
+    ("今夜", Half::Night),
     ("上午", Half::Morning),
     ("早上", Half::Morning),
     ("早晨", Half::Morning),
@@ -68,7 +100,12 @@ const ZH_HALVES: [(&str, Half); 13] = [
     ("凌晨", Half::Morning),
     ("下午", Half::Afternoon),
     ("傍晚", Half::Afternoon),
-    ("晚上", Half::Afternoon),
+    ("晚上", Half::Evening),
+    ("半夜", Half::Night),
+    ("午夜", Half::Night),
+    ("深夜", Half::Night),
+    ("夜里", Half::Night),
+    ("夜晚", Half::Night),
 ];
 
 /// Reads a time of day in Chinese, such as 下午两点三刻.
@@ -79,8 +116,7 @@ fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
             Clock { hour: 12, minute: 0, half: Some(Half::Afternoon) },
         ));
     }
-    let night = begins(words, &ZH_NIGHT);
-    let half = find(words, &ZH_HALVES).or((night > 0).then_some((night, Half::Morning)));
+    let half = find(words, &ZH_HALVES);
     let mut at = half.map_or(0, |half| half.0);
     let half = half.map(|half| half.1);
     let small = |at: usize| {
@@ -92,7 +128,7 @@ fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
         _ => None,
     };
     at += before.map_or(0, |before| before.0 + 1);
-    let (length, mut hour) = small(at)?;
+    let (length, hour) = small(at)?;
     at += length;
     if word(words, at) == ":" {
         let minute = small(at + 1)?;
@@ -103,12 +139,13 @@ fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
         return None;
     }
     at += 1;
-    let mut minute = 0;
-    if let Some(before) = before {
-        hour = if hour == 0 { 23 } else { hour - 1 };
-        minute = 60 - before.1;
+    if let Some(before) = before.filter(|before| before.1 > 0) {
         at += begins(rest(words, at), &["整", "钟"]);
-    } else if word(words, at) == "半" {
+        let clock = Clock { hour, minute: 60 - before.1, half };
+        return Some((at, clock.an_hour_earlier()));
+    }
+    let mut minute = 0;
+    if word(words, at) == "半" {
         minute = 30;
         at += 1;
     } else if matches!(word(words, at), "整" | "钟") {
@@ -121,6 +158,9 @@ fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
         } else if let Some(read) = small(at).filter(|read| read.1 < 60) {
             at += read.0;
             minute = read.1;
+        } else if is_zh_number(word(words, at)) {
+            // 八点五六分 is about that time.
+            return None;
         }
     }
     (0..60).contains(&minute).then_some((at, Clock { hour, minute, half }))
@@ -141,15 +181,16 @@ fn zh_minutes(words: &[String]) -> Option<(usize, i64)> {
     (value < 60).then_some((zero + length + 1 + clock, value))
 }
 
-const EN_HALVES: [(&str, Half); 13] = [
+const EN_HALVES: [(&str, Half); 14] = [
     ("in the morning", Half::Morning),
     ("in the afternoon", Half::Afternoon),
     ("in the evening", Half::Afternoon),
-    ("at night", Half::Afternoon),
+    ("at night", Half::Night),
+    ("in the night", Half::Night),
     ("this morning", Half::Morning),
     ("this afternoon", Half::Afternoon),
     ("this evening", Half::Afternoon),
-    ("tonight", Half::Afternoon),
+    ("tonight", Half::Evening),
     ("am", Half::Morning),
     ("pm", Half::Afternoon),
     ("a m", Half::Morning),
@@ -172,16 +213,22 @@ fn en_clock(words: &[String]) -> Option<(usize, Clock)> {
         }
     }
     let (mut at, hour, minute) = en_past(words).or_else(|| en_plain(words))?;
-    if !(0..=24).contains(&hour) || !(0..60).contains(&minute) {
+    if !(0..=24).contains(&hour) || !(-59..60).contains(&minute) {
         return None;
     }
     at += begins(rest(words, at), &["oclock"]);
     let half = find(rest(words, at), &EN_HALVES);
     at += half.map_or(0, |half| half.0);
-    Some((at, Clock { hour, minute, half: half.map(|half| half.1) }))
+    let half = half.map(|half| half.1);
+    let clock = if minute < 0 {
+        Clock { hour, minute: minute + 60, half }.an_hour_earlier()
+    } else {
+        Clock { hour, minute, half }
+    };
+    Some((at, clock))
 }
 
-/// Reads `ten past six` and `quarter to six`.
+/// Reads `ten past six` and `quarter to six`, whose minutes are negative.
 fn en_past(words: &[String]) -> Option<(usize, i64, i64)> {
     let (mut at, minutes) = match word(words, 0) {
         "half" => (1, 30),
@@ -198,11 +245,7 @@ fn en_past(words: &[String]) -> Option<(usize, i64, i64)> {
     let (length, hour) =
         en_integer(rest(words, at + 1)).filter(|read| (1..=12).contains(&read.1))?;
     let end = at + 1 + length;
-    if is_before {
-        Some((end, if hour == 1 { 12 } else { hour - 1 }, 60 - minutes))
-    } else {
-        Some((end, hour, minutes))
-    }
+    Some((end, hour, if is_before { -minutes } else { minutes }))
 }
 
 /// Reads `six`, `six thirty`, `six oh five` and `6:30`.
@@ -229,14 +272,7 @@ fn en_plain(words: &[String]) -> Option<(usize, i64, i64)> {
 
 /// Returns the time of day at the beginning of `words`.
 pub(crate) fn clock(words: &[String], language: Language) -> Option<(usize, Clock)> {
-    if language == Language::English {
-        return en_clock(words);
-    }
-    let (length, mut clock) = zh_clock(words)?;
-    if begins(words, &ZH_NIGHT) > 0 && (6..12).contains(&clock.hour) {
-        clock.half = Some(Half::Afternoon);
-    }
-    Some((length, clock))
+    if language == Language::English { en_clock(words) } else { zh_clock(words) }
 }
 
 /// Unit of a length of time: its months, days and seconds.
@@ -621,64 +657,4 @@ fn counted_day(words: &[String], language: Language) -> Option<(usize, Day)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::normalise::words_of;
-
-    #[test]
-    fn clocks_are_read_in_both_languages() {
-        for (text, hour, minute) in [
-            ("下午两点三刻", 14, 45),
-            ("早上七点半", 7, 30),
-            ("晚上八点零五分", 20, 5),
-            ("14:30", 14, 30),
-            ("下午差五分六点", 17, 55),
-            ("凌晨三点", 3, 0),
-            ("half past six pm", 18, 30),
-            ("quarter to nine in the morning", 8, 45),
-            ("six oh five am", 6, 5),
-            ("17:20", 17, 20),
-            ("noon", 12, 0),
-            ("9am", 9, 0),
-            ("ten past four in the afternoon", 16, 10),
-        ] {
-            let words = words_of(text).words;
-            let language = if text.is_ascii() { Language::English } else { Language::Chinese };
-            let language = if text == "14:30" { Language::Chinese } else { language };
-            let (length, clock) = clock(&words, language).unwrap();
-            assert_eq!(
-                (length, clock.hour_of_day(), clock.minute),
-                (words.len(), Some(hour), minute),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn lengths_are_read_in_both_languages() {
-        for (text, days, seconds) in [
-            ("一个半小时", 0, 5_400),
-            ("半小时", 0, 1_800),
-            ("一小时二十分钟", 0, 4_800),
-            ("一刻钟", 0, 900),
-            ("三天", 3, 0),
-            ("两个星期", 14, 0),
-            ("九十秒", 0, 90),
-            ("an hour and a half", 0, 5_400),
-            ("half an hour", 0, 1_800),
-            ("two and a half hours", 0, 9_000),
-            ("an hour and twenty minutes", 0, 4_800),
-            ("ninety second", 0, 90),
-            ("three weeks", 21, 0),
-            ("a quarter of an hour", 0, 900),
-        ] {
-            let words = words_of(text).words;
-            let language = if text.is_ascii() { Language::English } else { Language::Chinese };
-            assert_eq!(
-                length(&words, language),
-                Some((words.len(), Length { months: 0, days, seconds })),
-                "{text}"
-            );
-        }
-    }
-}
+mod tests;

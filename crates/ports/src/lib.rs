@@ -59,6 +59,8 @@ pub use sessions::{KeptSession, SessionStore};
 pub use speaker_embedder::SpeakerEmbedder;
 pub use state::{StateError, StateEvent, StateOutcome, StateServer};
 pub use tool_clients::{LocalToolClient, RemoteCall, RemoteToolClient, ToolClients};
-pub use tools::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+pub use tools::{
+    NOT_CALLED, Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource,
+};
 pub use tts::{Line, Pcm, Tts};
 pub use turn_detector::TurnDetector;

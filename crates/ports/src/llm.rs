@@ -1,6 +1,7 @@
 //! Port of the language model: a conversation in, a streamed answer out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -68,6 +69,8 @@ pub struct Prompt {
     pub model: String,
     /// Rules that may answer in place of the model.
     pub instant: InstantScope,
+    /// Time since the last remembered answer ended; `None` if it is not known.
+    pub since_last: Option<Duration>,
 }
 
 /// Rules that may answer in place of the model, from none to all.

@@ -7,6 +7,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
+/// Start of the result of a call that the server itself refused: no tool was called.
+pub const NOT_CALLED: &str = "error: not called";
+
 /// Source of tools: a device, a remote server, a client or this server itself.
 pub trait ToolSource: Send + Sync {
     /// Returns a short name, unique among the sources of a conversation: `device`,

@@ -1,7 +1,7 @@
 //! The turns of a prompt: words, calls with their results, and the answer. Not for what they mean.
 
 use hearken_instant::{Bindings, Call, Outcome, Referent, has_done};
-use hearken_ports::{ChatMessage, Role, ToolRequest};
+use hearken_ports::{ChatMessage, NOT_CALLED, Role, ToolRequest};
 use serde_json::Value;
 
 /// Start of the result of a call that failed.
@@ -29,6 +29,12 @@ pub(crate) struct Round<'a> {
 }
 
 impl Said<'_> {
+    /// Reports whether the turn begins with a call that the server asked about before, and refused: the words are no consent
+    /// to it, and may ask for something else.
+    pub(crate) fn begins_refused(&self) -> bool {
+        self.rounds.first().is_some_and(Round::is_refused)
+    }
+
     /// Reports whether a call of the turn has succeeded.
     pub(crate) fn has_succeeded(&self) -> bool {
         self.rounds.iter().any(|round| round.outcomes().iter().any(has_done))
@@ -36,6 +42,13 @@ impl Said<'_> {
 }
 
 impl Round<'_> {
+    /// Reports whether the server refused the calls: none was made.
+    pub(crate) fn is_refused(&self) -> bool {
+        let is_refused =
+            |result: &Option<&str>| result.is_some_and(|text| text.starts_with(NOT_CALLED));
+        !self.results.is_empty() && self.results.iter().all(is_refused)
+    }
+
     /// Reports whether these calls are the planned ones.
     pub(crate) fn made(&self, planned: &[Call]) -> bool {
         let same = |(made, planned): (&ToolRequest, &Call)| {

@@ -11,6 +11,7 @@ mod offer;
 mod text;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
@@ -153,12 +154,13 @@ impl RuledLlm {
             return None;
         }
         let bindings = self.bindings(&prompt.tools);
-        let (rule, step) = match self.plan(last, earlier, &bindings, scope) {
+        let age = prompt.since_last.unwrap_or_default();
+        let (rule, step) = match self.plan(last, earlier, &bindings, scope, age) {
             Some(plan) => (plan.rule().to_owned(), replay(plan, &last.rounds)?),
             // A confirmed call is in the turn of the confirmation; its rule is that of the question.
-            None if !last.rounds.is_empty() => {
+            None if !last.rounds.is_empty() && !last.begins_refused() => {
                 let (asked, before) = earlier.split_last()?;
-                let plan = self.plan(asked, before, &bindings, scope)?;
+                let plan = self.plan(asked, before, &bindings, scope, Duration::ZERO)?;
                 (plan.rule().to_owned(), replay(plan, &last.rounds)?)
             }
             None => return None,
@@ -191,22 +193,26 @@ impl RuledLlm {
         if limit > 0 { limited(answer, limit, &question) } else { answer }
     }
 
-    /// Returns the plan for the words of a turn.
+    /// Returns the plan for the words of a turn; `age` is the time since the turn before.
     fn plan(
         &self,
         turn: &Said<'_>,
         earlier: &[Said<'_>],
         bindings: &Bindings,
         scope: InstantScope,
+        age: Duration,
     ) -> Option<Plan> {
         let before = earlier.last();
         // Other scopes have no references.
-        let referent = (scope == InstantScope::Whole)
+        let mut referent = (scope == InstantScope::Whole)
             .then(|| self.referent(earlier, bindings, scope, MAX_BACK))
             .flatten();
+        referent.iter_mut().for_each(|referent| referent.age = age);
         let answer = before.map(|said| said.answer).filter(|answer| !answer.is_empty());
         // After a question of a rule, such as a request to repeat, the next command is one as before.
+        // A question for consent is decided before the words are planned.
         let asks = answer.is_some_and(is_question)
+            && !turn.begins_refused()
             && !before.is_some_and(|said| self.is_by_rule(said, bindings, scope));
         let context = Context {
             last: referent.as_ref(),
@@ -279,8 +285,12 @@ fn is_question(answer: &str) -> bool {
 }
 
 /// Plays the rounds of a turn, and returns what follows them; gives up if they are not those of the
-/// plan.
+/// plan. A refused call of the question before is not the plan's.
 fn played(mut plan: Plan, rounds: &[Round<'_>]) -> Next {
+    let rounds = match rounds {
+        [first, others @ ..] if first.is_refused() && !first.made(&plan.calls()) => others,
+        rounds => rounds,
+    };
     for (number, round) in rounds.iter().enumerate() {
         if !round.made(&plan.calls()) {
             return Next::GiveUp;

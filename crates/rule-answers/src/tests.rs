@@ -113,6 +113,65 @@ async fn a_confirmed_call_is_answered_by_the_rule_of_the_question() {
 }
 
 #[tokio::test]
+async fn words_that_do_not_agree_are_planned_or_left_to_the_model() {
+    const REFUSED: &str = "error: not called, because the person did not agree";
+    let llm = ruled(InstantScope::Whole);
+    let words = user("set the volume to 35");
+    let held = call(&deltas(&llm, prompt(vec![words.clone()])).await).unwrap();
+    let asked = |reply: &str| {
+        vec![
+            words.clone(),
+            ChatMessage::calling("", vec![held.clone()]),
+            ChatMessage::result(&held.id, "not called yet: the person is asked for permission now"),
+            ChatMessage::new(Role::Assistant, "May I set the volume?"),
+            user(reply),
+            ChatMessage::calling("", vec![held.clone()]),
+            ChatMessage::result(&held.id, REFUSED),
+        ]
+    };
+    for reply in ["which one?", "why would you ask me that", "哪一个"] {
+        assert_eq!(text(&deltas(&llm, prompt(asked(reply))).await), "model", "{reply}");
+    }
+    // New words are a command or a question of their own.
+    let time = text(&deltas(&llm, prompt(asked("what time is it"))).await);
+    assert!(time.contains("3:05"), "{time}");
+    let mut messages = asked("set the volume to 20");
+    let made = call(&deltas(&llm, prompt(messages.clone())).await).expect("a call");
+    assert_eq!(made.arguments, r#"{"level":20}"#);
+    let made = ToolRequest { id: "rule_1_2".into(), ..made };
+    messages.push(ChatMessage::calling("", vec![made.clone()]));
+    messages.push(ChatMessage::result(&made.id, "done"));
+    let said = text(&deltas(&llm, prompt(messages)).await);
+    assert!(said.contains("20"), "{said}");
+    // The same call is refused, and not made again.
+    let again = deltas(&llm, prompt(asked("set the volume to 35"))).await;
+    assert!(call(&again).is_none() && text(&again).starts_with("Sorry"), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_reference_is_understood_only_shortly_after_the_turn() {
+    let llm = ruled(InstantScope::Whole);
+    let words = user("set the volume to 35");
+    let made = call(&deltas(&llm, prompt(vec![words.clone()])).await).unwrap();
+    let messages = vec![
+        words,
+        ChatMessage::calling("", vec![made.clone()]),
+        ChatMessage::result(&made.id, "done"),
+        ChatMessage::new(Role::Assistant, "The volume is now set to 35."),
+        user("make it 40"),
+    ];
+    for (since_last, is_understood) in [
+        (None, true),
+        (Some(Duration::from_secs(20)), true),
+        (Some(Duration::from_secs(8 * 3_600)), false),
+    ] {
+        let asked = Prompt { since_last, ..prompt(messages.clone()) };
+        let made = call(&deltas(&llm, asked).await);
+        assert_eq!(made.is_some(), is_understood, "{since_last:?}: {made:?}");
+    }
+}
+
+#[tokio::test]
 async fn other_words_and_other_calls_are_for_the_model() {
     let llm = ruled(InstantScope::Whole);
     for words in ["tell me a story about the volume", "为什么天是蓝的", ""] {

@@ -22,7 +22,7 @@ use crate::phrases::Phrase;
 const MAX_ARGUMENTS_BYTES: usize = 16 << 10;
 
 /// Words and phrases that agree, by default.
-const AGREEING: [&str; 91] = [
+const AGREEING: [&str; 87] = [
     "yes",
     "yeah",
     "yep",
@@ -56,10 +56,6 @@ const AGREEING: [&str; 91] = [
     "fine",
     "that's fine",
     "that is fine",
-    "it's fine",
-    "it is fine",
-    "that's okay",
-    "that is okay",
     "sounds good",
     "very well",
     "by all means",
@@ -103,7 +99,7 @@ const AGREEING: [&str; 91] = [
     "bien sûr",
     "はい",
     "いいよ",
-    "いいです",
+    "いいですよ",
     "どうぞ",
     "네",
     "예",
@@ -359,6 +355,8 @@ mod tests {
             "Yes I do.",
             "Of course you can.",
             "Yes, right now.",
+            "いいよ",
+            "いいですよ",
         ] {
             assert!(settings.is_yes(yes, &[]), "{yes}");
         }
@@ -437,6 +435,12 @@ mod tests {
             "同意个屁",
             "sim card",
             "会，好的，等等",
+            "いいです",
+            "いいです。",
+            "It's fine.",
+            "It is fine, thanks",
+            "That's okay.",
+            "That is okay",
         ] {
             assert!(!settings.is_yes(no, &[]), "{no}");
         }

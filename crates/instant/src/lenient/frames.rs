@@ -19,6 +19,21 @@ const MOST_BESIDE_NUMBER: usize = 3;
 /// Most words of a title.
 const MOST_TITLE: usize = 10;
 
+/// Words for the later halves of a day.
+const LATE_HALVES: [&str; 11] = [
+    "tonight",
+    "night",
+    "evening",
+    "afternoon",
+    "今晚",
+    "明晚",
+    "晚上",
+    "夜里",
+    "半夜",
+    "下午",
+    "傍晚",
+];
+
 /// Rules for a level.
 #[derive(Debug, Clone, Copy)]
 struct LevelRules {
@@ -158,12 +173,20 @@ impl Command<'_> {
     }
 
     fn alarm(&self) -> Option<Frame> {
-        let [clock] = self.values.clocks.as_slice() else { return None };
-        if !self.has("wake") || !self.values.devices.is_empty() {
+        let [value @ Value::Clock(clock)] = self.values.clocks.as_slice() else { return None };
+        // 今晚看球八点喊我: the half of the day is not said with the time.
+        let is_apart =
+            clock.half.is_none() && LATE_HALVES.iter().any(|half| self.says_phrase(half));
+        if !self.has("wake") || !self.values.devices.is_empty() || is_apart {
             return None;
         }
         let mut slots = Slots::default();
-        slots.push("clock", clock.clone());
+        slots.push("clock", value.clone());
+        if self.says_phrase("tomorrow") || self.says_phrase("明天") {
+            slots.push_text("date", "tomorrow");
+        } else if self.is_later() {
+            return None;
+        }
         slots.push_text("purpose", "wake");
         Some(("alarm", slots))
     }

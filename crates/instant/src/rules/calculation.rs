@@ -49,6 +49,7 @@ pub(super) fn calculate(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>
     let value = match slots.text("operation") {
         "plus" => one.plus(other),
         "minus" => one.minus(other),
+        "difference" => one.minus(other).map(Fraction::absolute),
         "times" => one.times(other),
         "over" => one.over(other),
         "share" => one.over(other).and_then(|part| part.times(Fraction::whole(100))),

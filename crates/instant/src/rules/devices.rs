@@ -15,6 +15,7 @@ use crate::names::NAMES;
 use crate::phrases::{Subject, clock, length};
 use crate::referent::{About, Call, Change, Referent};
 use crate::template::Slots;
+use crate::times::{Clock, Half};
 use crate::value::{Room, Value};
 
 /// Kinds of device whose domain of Home Assistant has no other kinds.
@@ -608,16 +609,22 @@ pub(super) fn alarm(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     if !bindings.has("alarm") {
         return Some(cannot(setting, "设闹钟", "set alarms"));
     }
+    // 明晚八点: the half of the day is said with the day.
+    let half = match slots.text("half") {
+        "morning" => Some(Half::Morning),
+        "evening" => Some(Half::Evening),
+        _ => None,
+    };
+    let wanted = Clock { half: wanted.half.or(half), ..*wanted };
     let is_waking = slots.text("purpose") == "wake" && (4..=11).contains(&wanted.hour);
-    let is_morning = slots.text("half") == "morning" && wanted.hour <= 12;
-    let hour = wanted.hour_of_day().or_else(|| (is_waking || is_morning).then_some(wanted.hour))?;
+    let hour = wanted.hour_of_day().or_else(|| is_waking.then_some(wanted.hour))?;
     let time = jiff::civil::time(i8::try_from(hour).ok()?, i8::try_from(wanted.minute).ok()?, 0, 0);
     let now = &setting.context.now;
     let is_past = time <= now.time();
     // An alarm has a time, not a date: it rings the next time that the clock shows it.
     match slots.text("date") {
-        "today" if is_past => return None,
-        "tomorrow" if !is_past => return None,
+        "today" if is_past && !wanted.is_after_midnight() => return None,
+        "tomorrow" if !is_past || wanted.is_after_midnight() => return None,
         _ => {}
     }
     let next = if is_past { now.date().checked_add(1.day()).ok()? } else { now.date() };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hearken_instant::{Answers, Bindings, Context, Next, Plan, Referent, Scope};
 use proptest::prelude::*;
 
-use crate::support::{Tool, bind, house, now, say};
+use crate::support::{Tool, bind, house, now, say, say_as};
 
 static ANSWERS: LazyLock<Answers> = LazyLock::new(Answers::builtin);
 static FLAT: LazyLock<Bindings> = LazyLock::new(|| bind(&house("flat")));
@@ -138,6 +138,69 @@ fn a_scope_of_commands_leaves_the_rest_to_the_model() {
     assert!(plan("what time is it", "flat", |context| context.scope = Scope::Off).is_none());
     assert!(plan("what time is it", "flat", |context| context.after_question = true).is_none());
     assert!(plan("what time is it", "flat", |context| context.in_character = true).is_none());
+}
+
+#[test]
+fn alarms_of_the_night_are_in_the_night() {
+    let bindings = bind(&house("radio"));
+    for (text, at, words) in [
+        ("今晚十二点叫我", "00:00", "明天凌晨"),
+        ("今晚两点叫我", "02:00", "明天凌晨"),
+        ("今天晚上十二点叫我", "00:00", "明天凌晨"),
+        ("设一个今晚九点的闹钟", "21:00", "今天晚上"),
+        ("wake me up at three at night", "03:00", "tomorrow"),
+        ("alarm for 12 tonight", "00:00", "tomorrow"),
+        ("set an alarm for nine tonight", "21:00", "today"),
+    ] {
+        for is_lenient in [false, true] {
+            let played = say_as(&ANSWERS, &bindings, text, None, is_lenient).expect(text);
+            let arguments = played.calls.iter().map(|call| &call.arguments["at"]);
+            assert_eq!(arguments.collect::<Vec<_>>(), [at], "{text}");
+            assert!(played.answer.contains(words), "{text}: {}", played.answer);
+        }
+    }
+    // What is after the next midnight, or in an unknown half of the day, is for the model.
+    for text in [
+        "明天晚上十二点叫我",
+        "明晚两点叫我",
+        "明晚八点叫我",
+        "差一刻一点叫我",
+        "今晚看球赛八点叫我",
+        "我明天晚上八点要看球叫我",
+        "wake me up tomorrow at two at night",
+        "wake me up at quarter to one",
+        "tonight is my show so wake me up at eight thirty",
+    ] {
+        let played = say_as(&ANSWERS, &bindings, text, None, true);
+        assert!(played.is_none_or(|played| played.calls.is_empty()), "{text}");
+    }
+}
+
+#[test]
+fn approximate_numbers_are_left_to_the_model() {
+    let houses = ["radio", "flat", "zhuo"].map(|name| bind(&house(name)));
+    for text in [
+        "五六分钟后叫我",
+        "定个两三分钟的计时器",
+        "定个十五六分钟的计时器",
+        "倒计时二三十秒",
+        "倒计时一两个小时",
+        "两三点叫我",
+        "设一个早上七八点的闹钟",
+        "八点二三十分叫我起床",
+        "过两三分钟提醒我关火",
+        "音量调到五六十",
+        "音量调到二三十",
+        "餐厅灯亮度调到三四十",
+    ] {
+        for (bindings, is_lenient) in
+            houses.iter().flat_map(|house| [(house, false), (house, true)])
+        {
+            let played = say_as(&ANSWERS, bindings, text, None, is_lenient);
+            let calls = played.map(|played| played.calls).unwrap_or_default();
+            assert!(calls.is_empty(), "{text}: {calls:?}");
+        }
+    }
 }
 
 #[test]

@@ -168,6 +168,7 @@ impl Dialogue {
         let begins = self.memory.unanswered().is_none();
         push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
         prompt.messages.extend(self.memory.made());
+        prompt.since_last = self.memory.since_last();
         prompt
     }
 
@@ -520,6 +521,16 @@ mod tests {
             (told(ConversationStyle::default()), told(own)),
             ("It is noon.".into(), "Cook at noon.".into())
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_prompt_tells_the_time_since_the_last_answer() {
+        let mut d = remembering(10);
+        assert_eq!(d.prompt("hi", None).since_last, None);
+        commit(&mut d, &record("hi", &["Hello."]));
+        let passed = Duration::from_secs(90);
+        tokio::time::advance(passed).await;
+        assert_eq!(d.prompt("again", None).since_last, Some(passed));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use hearken_audio::playout::PlayedBack;
 use hearken_base::language::{is_han, speech_seconds};
 use hearken_ports::vendor_fields::VendorFields;
 use hearken_ports::{ChatMessage, Role, ToolRequest};
+use tokio::time::Instant;
 
 use super::message_repair;
 use super::tools::held_call::is_own_result;
@@ -40,13 +41,15 @@ pub struct Memory {
     refused: bool,
     /// Calls made for the last words, if these were not answered.
     made: Vec<ToolRound>,
+    /// End of the last remembered turn, unless it was stored.
+    ended: Option<Instant>,
 }
 
 impl Memory {
     /// Creates a memory of at most `max_messages` messages from stored ones. Omits messages that
     /// are too old, invalid in a prompt, or unanswered.
     pub fn new(max_messages: usize, messages: Vec<ChatMessage>) -> Self {
-        let mut memory = Self { messages, max_messages, refused: false, made: Vec::new() };
+        let mut memory = Self { messages, max_messages, ..Self::default() };
         message_repair::repair(&mut memory.messages);
         memory.messages.dedup_by(|next, before| {
             let unanswered = next.role == Role::User && before.role == Role::User;
@@ -58,6 +61,11 @@ impl Memory {
         memory.take_unanswered();
         memory.forget();
         memory
+    }
+
+    /// Returns the time since the last remembered turn ended; `None` if it is not known.
+    pub fn since_last(&self) -> Option<Duration> {
+        self.ended.map(|ended| ended.elapsed())
     }
 
     /// Returns the remembered messages, oldest first.
@@ -169,6 +177,7 @@ impl Memory {
             return false;
         };
         self.refused = false;
+        self.ended = Some(Instant::now());
         self.push_words(&words);
         self.messages.append(&mut answer);
         message_repair::repair(&mut self.messages);

@@ -518,6 +518,7 @@ impl RequestExecutor {
             temperature: temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
             instant,
+            since_last: memory.since_last(),
             ..Prompt::default()
         }
     }

@@ -139,7 +139,16 @@ pub(crate) fn is_own_result(result: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hearken_ports::NOT_CALLED;
+
     use super::*;
+
+    #[test]
+    fn refusals_are_known_by_their_start() {
+        for refused in [NOT_AGREED, ONE_AT_A_TIME, TOO_LARGE, TOOL_CHANGED] {
+            assert!(refused.starts_with(NOT_CALLED), "{refused}");
+        }
+    }
 
     fn called(id: &str, name: &str, result: &str) -> [ChatMessage; 2] {
         let call = ToolRequest {

@@ -142,7 +142,7 @@ async fn a_changed_list_of_tools_ends_the_pending_call() {
 
 /// What another instance does with a session before the person agrees at the first one.
 #[derive(Clone, Copy, Debug)]
-enum Elsewhere {
+enum OtherInstance {
     Nothing,
     Context,
     Message(&'static str),
@@ -150,7 +150,7 @@ enum Elsewhere {
     Restore,
 }
 
-impl Elsewhere {
+impl OtherInstance {
     async fn act(self, service: &ChatService, id: &SessionId, snapshot: &str) {
         let say = async |request: Value| {
             let request = serde_json::from_value(request).unwrap();
@@ -172,13 +172,13 @@ impl Elsewhere {
 #[tokio::test]
 async fn a_held_call_is_dropped_if_the_session_goes_on_at_another_instance() {
     for (elsewhere, calls) in [
-        (Elsewhere::Nothing, 1),
-        (Elsewhere::Context, 1),
-        (Elsewhere::Message("No"), 0),
-        (Elsewhere::Message("yes"), 0),
-        (Elsewhere::Message("不要"), 0),
-        (Elsewhere::Rollback, 0),
-        (Elsewhere::Restore, 0),
+        (OtherInstance::Nothing, 1),
+        (OtherInstance::Context, 1),
+        (OtherInstance::Message("No"), 0),
+        (OtherInstance::Message("yes"), 0),
+        (OtherInstance::Message("不要"), 0),
+        (OtherInstance::Rollback, 0),
+        (OtherInstance::Restore, 0),
     ] {
         let (chat, camera) = asked().await;
         let there = ChatService { held: HeldCalls::default(), ..chat.service.clone() };

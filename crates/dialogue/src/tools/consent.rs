@@ -435,16 +435,19 @@ mod tests {
             "同意个屁",
             "sim card",
             "会，好的，等等",
-            "いいです",
-            "いいです。",
-            "It's fine.",
-            "It is fine, thanks",
-            "That's okay.",
-            "That is okay",
         ] {
             assert!(!settings.is_yes(no, &[]), "{no}");
         }
         assert!(!settings.is_yes(&"yes ".repeat(100), &[]));
+    }
+
+    #[test]
+    fn words_that_may_also_decline_are_no_confirmation() {
+        let settings = ConsentSettings::default();
+        let both = ["いいです", "いいです。", "It's fine.", "It is fine, thanks", "That's okay."];
+        for words in both.into_iter().chain(["That is okay"]) {
+            assert!(!settings.is_yes(words, &[]), "{words}");
+        }
     }
 
     #[test]

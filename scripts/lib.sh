@@ -102,7 +102,7 @@ lint_while_building() {
   export RUSTC_WORKSPACE_WRAPPER="$CLIPPY_CONF_DIR/clippy" CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__"
 }
 
-# The crates that the gate tests: all but the two measurement programs, which it only builds, and which scripts/long runs.
+# The crates that the gate builds and tests: all but the two measurement programs, which `scripts/long laboratory` builds and tests.
 product=(--workspace --exclude hearken-simulation --exclude hearken-turns)
 
 # Prints the path of hearken-dev (load, mock services): HEARKEN_DEV, else next to this server, else in target.

@@ -99,7 +99,7 @@ pub enum ToolPolicy {
 pub enum TurnKind {
     /// Device.
     Voice,
-    /// Client of the LLM gateway.
+    /// Client of the text gateway.
     Text,
     /// Application with a chat session.
     Chat,
@@ -200,7 +200,7 @@ pub enum Limited {
 pub enum UsageKind {
     /// Devices.
     Voice,
-    /// Clients of the LLM gateway.
+    /// Clients of the text gateway.
     Text,
     /// Applications with chat sessions.
     Chat,

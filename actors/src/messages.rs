@@ -102,7 +102,7 @@ pub struct UtteranceRecognised {
 }
 
 /// Words of the person in case they have finished with the current pause. AsrActor -> SessionActor,
-/// control, up to twice in each pause of an utterance with an early answer.
+/// control, up to twice in each pause of an utterance with a speculative answer.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct SpeculativeTranscript {

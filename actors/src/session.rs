@@ -55,7 +55,7 @@ pub struct SessionRules {
     pub phrases: Phrases,
     /// Maximum number of sentences that wait for the TtsActor.
     pub sentence_lane: usize,
-    /// Maximum price of a million tokens for early answers.
+    /// Maximum price of a million tokens for speculative answers.
     pub max_price_per_million: f64,
 }
 
@@ -83,7 +83,7 @@ pub struct SessionActor {
     next_prefetch: Option<(Instant, bool)>,
     /// Tools that were offered when the device last reported its tools.
     listed: Option<Arc<Offer>>,
-    /// Early answer to words after which the person may go on; only while no turn is running.
+    /// Speculative answer to words after which the person may go on; only while no turn is running.
     speculation: Option<Speculation>,
 }
 

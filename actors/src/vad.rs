@@ -44,7 +44,7 @@ pub struct UtteranceRules {
     pub hearing: HearingSettings,
     /// Turn detection, which chooses the silence that ends an utterance.
     pub turn_detection: TurnDetection,
-    /// Length of silence after which an early answer starts; `None` disables early answers.
+    /// Length of silence after which a speculative answer starts; `None` disables speculative answers.
     pub speculate_after: Option<Duration>,
 }
 

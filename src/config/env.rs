@@ -33,7 +33,7 @@ const fn in_seconds(name: &'static str, key: &'static str) -> Alias {
     Alias { name, key, seconds: true }
 }
 
-/// Names from the documents of the LLM gateway and of the orchestrator, and the URLs of the speech
+/// Names from the documents of the text gateway and of the orchestrator, and the URLs of the speech
 /// services.
 pub const ALIASES: [Alias; 27] = [
     alias("CLOUD_HOST", "server.host"),

@@ -144,7 +144,7 @@ pub struct Config {
     /// voice provides a name and a memory, never a permission: recordings and imitations
     /// pass.
     pub speakers: SpeakerSettings,
-    /// Early answers: in a pause, the recogniser, the language model and the synthesiser
+    /// Speculative answers: in a pause, the recogniser, the language model and the synthesiser
     /// begin to work as if the person had finished. The answer is held back until the turn
     /// is over, and discarded if the person continues; no tool is called before. Early
     /// answers are suspended under high load.
@@ -158,7 +158,7 @@ pub struct Config {
     pub speaking: SpeakingSettings,
     /// Tools of the model: limits, calls, confirmation, and remote tool servers.
     pub tools: ToolsConfig,
-    /// Text clients of the LLM gateway, at `ws://HOST:9400/`.
+    /// Text clients of the text gateway, at `ws://HOST:9400/`.
     pub gateway: TextGatewaySettings,
     /// Chat sessions of applications, at `/api/sessions`.
     pub chat: ChatSettings,

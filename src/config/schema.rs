@@ -11,6 +11,7 @@ use serde_json::{Map, Number, Value, json};
 use super::env::{ALIASES, PREFIX};
 use super::{Config, names};
 
+// Derived, because a list beside the structs would differ from them sooner or later. Decision 0086.
 /// A key of the configuration.
 #[derive(Debug, Clone)]
 pub struct Key {

@@ -9,6 +9,7 @@ mod cycles;
 mod deploy;
 mod fixtures;
 mod lasting;
+mod signatures;
 mod supply_chain;
 mod tidy;
 mod top_folder;

@@ -24,7 +24,7 @@ use crate::utterance_channel::{AudioReceiver, Pause, Piece, Unfinished};
 /// Settings of the recognition of utterances.
 #[derive(Clone)]
 pub struct RecognitionRules {
-    /// Settings of early answers.
+    /// Settings of speculative answers.
     pub speculation: SpeculationSettings,
     /// Words that indicate an unfinished sentence.
     pub unfinished: Arc<UnfinishedWords>,
@@ -32,7 +32,7 @@ pub struct RecognitionRules {
     pub speakers: Option<Arc<SpeakerTracker>>,
 }
 
-/// Maximum number of pauses per utterance in which the recogniser finishes, for each early answer:
+/// Maximum number of pauses per utterance in which the recogniser finishes, for each speculative answer:
 /// in a short pause, the person goes on before it has finished.
 const PAUSES_PER_TRY: u32 = 3;
 
@@ -47,7 +47,7 @@ pub(super) trait Listener: Send {
     /// Returns whether the turn may be answered; it is refused if not.
     fn may_enter(&self) -> bool;
 
-    /// Returns whether an early answer may start. It takes a place among the running turns, until
+    /// Returns whether a speculative answer may start. It takes a place among the running turns, until
     /// the listener gets `None` as speculative transcript.
     fn may_speculate(&self) -> bool;
 
@@ -202,7 +202,7 @@ impl<L: Listener> Recognition<L> {
         }
     }
 
-    /// Has the recogniser finish in a pause, if an early answer may start in it.
+    /// Has the recogniser finish in a pause, if a speculative answer may start in it.
     fn pause(&mut self, pause: Pause) {
         let may = |this: &Self| this.may_try_again() && this.listener.may_speculate();
         self.stage = match std::mem::replace(&mut self.stage, Stage::Short) {

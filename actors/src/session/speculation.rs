@@ -1,4 +1,4 @@
-//! Early answers: started in a pause, before it is certain that the person has finished. Until then
+//! Speculative answers: started in a pause, before it is certain that the person has finished. Until then
 //! the reply is held back, no tool is called, and nothing is remembered. Not for when speculations
 //! are allowed: that is `crate::speculation` and, for the load, the AsrActor.
 
@@ -40,7 +40,7 @@ impl SessionActor {
         if busy || dear || learns || !of.is_live() || of.take_rate().is_err() {
             return self.return_permit(of);
         }
-        tracing::debug!(turn = %of.id, trace = of.trace().log_id(), "started an early answer");
+        tracing::debug!(turn = %of.id, trace = of.trace().log_id(), "started a speculative answer");
         // The work starts in the silence: after it, the latencies of model and synthesiser would
         // add to the silence. Decision 0062.
         let turn = of.speculate();

@@ -37,8 +37,8 @@ async fn check_08_every_rate_and_packet_length_is_understood_and_garbage_between
     for rate_hz in [8_000, 16_000, 24_000, 48_000] {
         for packet_ms in [20, 40, 60] {
             let mut pipeline = listening("auto").await;
-            let kind = (rate_hz, packet_ms);
-            let speech = [sound::voice_in(1_080, kind), sound::silence_in(960, kind)].concat();
+            let voice = sound::voice_in(1_080, rate_hz, packet_ms);
+            let speech = [voice, sound::silence_in(960, rate_hz, packet_ms)].concat();
             for (n, opus) in speech.into_iter().enumerate() {
                 pipeline.packet(opus);
                 match n % 8 {

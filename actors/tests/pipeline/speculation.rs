@@ -1,4 +1,4 @@
-//! Early answers in a pause: held back until the person has finished, dropped without a trace if
+//! Speculative answers in a pause: held back until the person has finished, dropped without a trace if
 //! they go on. Not for the length of the silence.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
@@ -180,7 +180,7 @@ async fn tools_are_called_only_when_the_person_has_finished() {
 }
 
 #[actix::test]
-async fn no_early_answer_starts_while_a_call_is_pending_confirmation() {
+async fn no_speculative_answer_starts_while_a_call_is_pending_confirmation() {
     let called: Arc<Mutex<Vec<String>>> = Arc::default();
     crate::freeze();
     let mut pipeline = TestPipeline::connect_with(PipelineSettings::default(), sources(&called));
@@ -284,7 +284,7 @@ async fn a_speculation_ends_with_its_connection() {
 }
 
 #[actix::test]
-async fn no_early_answer_starts_under_load_or_with_expensive_tokens() {
+async fn no_speculative_answer_starts_under_load_or_with_expensive_tokens() {
     for dear in [false, true] {
         let mut settings = PipelineSettings::default();
         settings.speculation.max_price_per_million = if dear { -1.0 } else { 5.0 };
@@ -308,7 +308,7 @@ async fn no_early_answer_starts_under_load_or_with_expensive_tokens() {
 }
 
 #[actix::test]
-async fn at_the_limit_of_turns_no_early_answer_starts_and_a_dropped_one_frees_its_permit() {
+async fn at_the_limit_of_turns_no_speculative_answer_starts_and_a_dropped_one_frees_its_permit() {
     let mut settings = PipelineSettings::default();
     settings.admission.max_turns = 1;
     let mut pipeline = listening_with(settings, "auto").await;
@@ -384,7 +384,7 @@ async fn a_speculation_with_other_tools_than_the_current_ones_is_not_used() {
     assert_eq!(
         (prompts(&pipeline).len(), offered(&pipeline)),
         (1, Vec::new()),
-        "an early answer starts"
+        "a speculative answer starts"
     );
     answer(&pipeline, &list, serde_json::json!({"tools": [tool(VOLUME)]}));
     pipeline.stream(sound::silence(600)).await;

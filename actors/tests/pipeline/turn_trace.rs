@@ -219,7 +219,7 @@ async fn the_journal_shows_no_words_if_so_configured_although_they_are_stored() 
 }
 
 #[actix::test]
-async fn a_turn_that_is_aborted_during_an_early_answer_has_ended() {
+async fn a_turn_that_is_aborted_during_an_speculative_answer_has_ended() {
     let mut pipeline = listening_with(tries(3), "auto").await;
     upstreams(&pipeline);
     pipeline.stream(sound::voice(1_000)).await;

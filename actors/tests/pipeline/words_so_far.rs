@@ -1,5 +1,5 @@
 //! Words that are known during speech: sent to clients that request them, and a reason to wait
-//! longer if they are unfinished. Clients that send nothing during silence. Not for early answers
+//! longer if they are unfinished. Clients that send nothing during silence. Not for speculative answers
 //! with these words.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
@@ -144,7 +144,7 @@ async fn silent_client(pipeline: &mut TestPipeline) -> (Duration, Duration) {
 }
 
 #[actix::test]
-async fn early_answers_also_start_for_clients_that_send_nothing_during_silence() {
+async fn speculative_answers_also_start_for_clients_that_send_nothing_during_silence() {
     let mut pipeline = listening_with(tries(3), "auto").await;
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -174,7 +174,7 @@ async fn a_late_packet_does_not_count_as_silence() {
         pipeline.packet(packet);
         pipeline.pass(ms(140)).await;
     }
-    assert_eq!(prompts(&pipeline).len(), before, "no early answer started");
+    assert_eq!(prompts(&pipeline).len(), before, "no speculative answer started");
     pipeline.stream(sound::silence(1_000)).await;
     pipeline.until("tts/stop").await;
     assert_eq!(prompts(&pipeline)[before..], ["Is it noon?"]);

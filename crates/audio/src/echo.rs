@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn sound_is_unchanged_until_something_is_sent() {
         let mut echo = Echo::new(SentPackets::default(), true);
-        let sound = sound::decoded(&sound::voice_in(200, (16_000, 60)));
+        let sound = sound::decoded(&sound::voice_in(200, 16_000, 60));
         let mut heard = sound.clone();
         echo.hear(7, &mut heard);
         assert!(heard == sound && !echo.explains_next() && echo.at_work.is_none());

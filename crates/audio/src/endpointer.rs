@@ -37,7 +37,7 @@ pub enum Endpoint {
     Paused {
         /// Index in [`LOOKS`], if it is time to choose the window.
         look: Option<usize>,
-        /// True if it is time to start an early answer.
+        /// True if it is time to start a speculative answer.
         speculate: bool,
     },
     /// The person goes on after a silence that was reported as [`Endpoint::Paused`].
@@ -113,7 +113,7 @@ impl Endpointer {
         self.min_speech = min_speech;
     }
 
-    /// Sets the length of silence after which an early answer may start. By default, none does.
+    /// Sets the length of silence after which a speculative answer may start. By default, none does.
     pub fn set_speculate_after(&mut self, speculate_after: Duration) {
         self.speculate_after = speculate_after;
     }

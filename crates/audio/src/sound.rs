@@ -12,34 +12,34 @@ use crate::voice_detector::SAMPLE_RATE_HZ;
 
 /// Length of the packets that firmware sends, in milliseconds.
 pub const PACKET_MS: u64 = 60;
-/// Samples per second and milliseconds per packet of firmware.
-const FIRMWARE: (u32, u64) = (16_000, PACKET_MS);
+/// Samples per second of firmware.
+const FIRMWARE_HZ: u32 = 16_000;
 
 /// Returns packets of a buzzing voice of this length, in the format of firmware.
 pub fn voice(ms: u64) -> Vec<Bytes> {
-    voice_in(ms, FIRMWARE)
+    voice_in(ms, FIRMWARE_HZ, PACKET_MS)
 }
 
-/// Returns packets of a buzzing voice in another format: samples per second, and milliseconds each.
-pub fn voice_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
-    let length = samples(ms, kind.0);
+/// Returns packets of a buzzing voice in another format.
+pub fn voice_in(ms: u64, rate_hz: u32, packet_ms: u64) -> Vec<Bytes> {
+    let length = samples(ms, rate_hz);
     let mut sound = vec![0_i16; length];
     for harmonic in [150.0, 300.0, 450.0, 900.0] {
-        for (s, t) in sound.iter_mut().zip(pcm::tone(harmonic, length, kind.0)) {
+        for (s, t) in sound.iter_mut().zip(pcm::tone(harmonic, length, rate_hz)) {
             *s = s.saturating_add(t / 2);
         }
     }
-    packets(&sound, kind.0, kind.1)
+    packets(&sound, rate_hz, packet_ms)
 }
 
 /// Returns packets of silence of this length, in the format of firmware.
 pub fn silence(ms: u64) -> Vec<Bytes> {
-    silence_in(ms, FIRMWARE)
+    silence_in(ms, FIRMWARE_HZ, PACKET_MS)
 }
 
-/// Returns packets of silence in another format: samples per second, and milliseconds each.
-pub fn silence_in(ms: u64, kind: (u32, u64)) -> Vec<Bytes> {
-    packets(&vec![0; samples(ms, kind.0)], kind.0, kind.1)
+/// Returns packets of silence in another format.
+pub fn silence_in(ms: u64, rate_hz: u32, packet_ms: u64) -> Vec<Bytes> {
+    packets(&vec![0; samples(ms, rate_hz)], rate_hz, packet_ms)
 }
 
 /// Returns the packets that a person's device sent in the recording of this name.

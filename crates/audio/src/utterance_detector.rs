@@ -168,7 +168,7 @@ impl UtteranceDetector {
         self.endpointer.set_min_speech(if speaking { interrupts } else { min_speech });
     }
 
-    /// Sets the length of silence after which an early answer may start. By default, none does.
+    /// Sets the length of silence after which a speculative answer may start. By default, none does.
     pub fn set_speculate_after(&mut self, speculate_after: Duration) {
         self.endpointer.set_speculate_after(speculate_after);
     }
@@ -266,27 +266,27 @@ mod tests {
     }
 
     /// Returns about a second of voice between silences, twice.
-    fn two_utterances(kind: (u32, u64)) -> Vec<Bytes> {
-        let voice = sound::voice_in(1_200, kind);
-        let silence = sound::silence_in(1_800, kind);
+    fn two_utterances(rate_hz: u32, packet_ms: u64) -> Vec<Bytes> {
+        let voice = sound::voice_in(1_200, rate_hz, packet_ms);
+        let silence = sound::silence_in(1_800, rate_hz, packet_ms);
         [silence.clone(), voice.clone(), silence.clone(), voice, silence].concat()
     }
 
     #[test]
     fn an_utterance_is_one_stretch_of_the_sound_with_its_pre_roll() {
-        for kind in [(16_000, 60), (16_000, 20), (24_000, 40)] {
-            let packets = two_utterances(kind);
+        for (rate_hz, packet_ms) in [(16_000, 60), (16_000, 20), (24_000, 40)] {
+            let packets = two_utterances(rate_hz, packet_ms);
             let whole = sound::decoded(&packets);
             let mut from = 0;
             let found =
                 utterances(&mut UtteranceDetector::new(HearingSettings::default()), &packets);
-            assert_eq!(found.len(), 2, "{kind:?}");
+            assert_eq!(found.len(), 2, "{rate_hz} Hz, {packet_ms} ms");
             for utterance in found {
                 let mut places = whole[from..].windows(utterance.len());
                 from += places.position(|w| w == utterance).unwrap() + utterance.len();
                 // Pre-roll, voice, and the silence that ends it.
                 let ms = utterance.len() / 16;
-                assert!((2_150..2_350).contains(&ms), "{kind:?}: {ms} ms");
+                assert!((2_150..2_350).contains(&ms), "{rate_hz} Hz: {ms} ms");
             }
         }
     }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_closed_microphone_costs_no_memory_and_opens_again() {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
-        let packets = two_utterances((16_000, 60));
+        let packets = two_utterances(16_000, 60);
         let first = utterances(&mut detector, &packets);
         detector.close();
         assert!(detector.recent.capacity() == 0 && detector.decoder.is_none());
@@ -306,7 +306,7 @@ mod tests {
         let mut detector = UtteranceDetector::new(HearingSettings::default());
         detector.decode(&sound::silence(60)[0], 0).unwrap();
         let room = detector.recent.capacity();
-        utterances(&mut detector, &two_utterances((16_000, 60)));
+        utterances(&mut detector, &two_utterances(16_000, 60));
         assert_eq!(detector.recent.capacity(), room);
     }
 

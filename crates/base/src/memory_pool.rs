@@ -20,6 +20,7 @@ pub struct MemoryLimits {
 
 impl Default for MemoryLimits {
     fn default() -> Self {
+        // In memory, not in bytes of text: parsed JSON takes up to 126 times its bytes. Decision 0082.
         Self { peer: 12 << 20, address: 24 << 20, all: 48 << 20 }
     }
 }

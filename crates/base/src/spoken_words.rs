@@ -2,6 +2,7 @@
 //! names of sounds, `credits` sentences of subtitles, and `repeats` the endless repeats of a
 //! decoder. Not for the script that the text is written in.
 
+// One place repairs the transcripts of every recogniser. Decision 0081.
 mod captions;
 mod credits;
 mod repeats;

@@ -53,6 +53,7 @@ pub struct Turn {
     plays_at_once: bool,
 }
 
+// The next filler during a tool call depends on what the device plays, not on the length of the text. Decision 0014.
 /// Playback progress of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaybackProgress {

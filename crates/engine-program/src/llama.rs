@@ -183,7 +183,7 @@ impl Llama<'_> {
             }
             self.decode(stretch)?;
         }
-        if is_read_ahead(request) {
+        if is_prefetch(request) {
             self.keep_on_disk();
         }
         let mut picker = Picker::new(self.model, request)?;
@@ -299,7 +299,7 @@ impl Llama<'_> {
 
 /// Reports whether a request only prefetches tools: it contains nothing of a conversation, so it
 /// may be stored.
-fn is_read_ahead(request: &Generation) -> bool {
+fn is_prefetch(request: &Generation) -> bool {
     request.gives_way && request.messages.is_empty() && !request.tools.is_empty()
 }
 

@@ -42,16 +42,22 @@ pub(crate) fn answer(question: &Question, text: &str, language: Language) -> Opt
     let room = question.room.as_ref();
     let said = |text: String| Some(Act::Say { text, referent: None });
     match question.what {
-        What::Volume => level(question, text, About::Volume, ("音量", "volume"), language),
-        What::Screen => level(question, text, About::Screen, ("屏幕亮度", "brightness"), language),
-        What::Dim => level(question, text, About::Dim, ("灯的亮度", "brightness"), language),
+        What::Volume => {
+            level(question, text, About::Volume, say(language, "音量", "volume"), language)
+        }
+        What::Screen => {
+            level(question, text, About::Screen, say(language, "屏幕亮度", "brightness"), language)
+        }
+        What::Dim => {
+            level(question, text, About::Dim, say(language, "灯的亮度", "brightness"), language)
+        }
         What::Battery | What::Charging => said(battery(question, text, language)?),
         What::Theme => said(theme(question, text, language)?),
         What::Network => said(network(text, language)?),
         What::Temperature | What::Target => temperature(question, text, language),
         What::Humidity => {
             let value = number(text, &HUMIDITY_NAMES, room.filter(|_| !question.is_of_room))?;
-            said(percent(("湿度", "humidity"), room, value, language)?)
+            said(percent(say(language, "湿度", "humidity"), room, value, language)?)
         }
         What::Timers => said(timers(text, language)?),
         What::Playing | What::Music => said(playing(question, text, language)?),
@@ -60,21 +66,16 @@ pub(crate) fn answer(question: &Question, text: &str, language: Language) -> Opt
 }
 
 /// Says a percentage of something.
-fn percent(
-    name: (&str, &str),
-    room: Option<&Room>,
-    value: Fraction,
-    language: Language,
-) -> Option<String> {
+fn percent(name: &str, room: Option<&Room>, value: Fraction, language: Language) -> Option<String> {
     let value = value.digits(0)?.text;
     let room = room.map(|room| room_name(room, language));
     Some(match language {
         Language::Chinese => {
-            format!("{}{}是百分之{value}。", room.unwrap_or_default(), name.0)
+            format!("{}{name}是百分之{value}。", room.unwrap_or_default())
         }
         Language::English => {
             let room = room.map(|room| format!(" in the {room}")).unwrap_or_default();
-            format!("The {}{room} is {value} percent.", name.1)
+            format!("The {name}{room} is {value} percent.")
         }
     })
 }
@@ -83,7 +84,7 @@ fn level(
     question: &Question,
     text: &str,
     about: About,
-    name: (&str, &str),
+    name: &str,
     language: Language,
 ) -> Option<Act> {
     let room = question.room.as_ref();

@@ -32,6 +32,23 @@ pub(crate) fn say<'a>(language: Language, zh: &'a str, en: &'a str) -> &'a str {
     if language == Language::Chinese { zh } else { en }
 }
 
+/// Sentence in Chinese and English.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sentence {
+    zh: String,
+    en: String,
+}
+
+impl Sentence {
+    pub(crate) fn new(zh: impl Into<String>, en: impl Into<String>) -> Self {
+        Self { zh: zh.into(), en: en.into() }
+    }
+
+    fn of(&self, language: Language) -> &str {
+        say(language, &self.zh, &self.en)
+    }
+}
+
 /// What a call is about, for the sentence on its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Subject {
@@ -44,8 +61,8 @@ pub(crate) enum Subject {
     },
     /// A device is on or off, or open or closed.
     Switch { kind: usize, room: Option<Room>, is_on: bool },
-    /// Fixed sentences: for success and failure, each in Chinese and English.
-    Fixed { done: (String, String), failed: (String, String) },
+    /// Fixed sentences for success and failure.
+    Fixed { done: Sentence, failed: Sentence },
 }
 
 /// Returns the name of a room in a language.
@@ -105,7 +122,7 @@ impl Subject {
                     (Language::English, true, false) => format!("The {device} is now closed."),
                 }
             }
-            Self::Fixed { done, .. } => say(language, &done.0, &done.1).to_owned(),
+            Self::Fixed { done, .. } => done.of(language).to_owned(),
         }
     }
 
@@ -135,14 +152,13 @@ impl Subject {
                     Language::English => format!("Sorry, I couldn't {verb} the {device}."),
                 }
             }
-            Self::Fixed { failed, .. } => say(language, &failed.0, &failed.1).to_owned(),
+            Self::Fixed { failed, .. } => failed.of(language).to_owned(),
         }
     }
 
     /// Returns fixed sentences.
-    pub(crate) fn fixed(done: (&str, &str), failed: (&str, &str)) -> Self {
-        let owned = |texts: (&str, &str)| (texts.0.to_owned(), texts.1.to_owned());
-        Self::Fixed { done: owned(done), failed: owned(failed) }
+    pub(crate) fn fixed(done: Sentence, failed: Sentence) -> Self {
+        Self::Fixed { done, failed }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use crate::act::Act;
 use crate::bindings::{Accepts, Parameter, Tool, words_of_name};
 use crate::lenient::Command;
-use crate::phrases::Subject;
+use crate::phrases::{Sentence, Subject};
 use crate::referent::Call;
 use crate::value::Value;
 
@@ -134,8 +134,8 @@ pub(crate) fn call(command: &Command<'_>) -> Option<Vec<Act>> {
         return None;
     }
     let subject = Subject::fixed(
-        ("好的，已经办好了。", "Okay, that's done."),
-        ("抱歉，没能办成。", "Sorry, that didn't work."),
+        Sentence::new("好的，已经办好了。", "Okay, that's done."),
+        Sentence::new("抱歉，没能办成。", "Sorry, that didn't work."),
     );
     Some(vec![Act::Do { call: first.call.clone(), subject, referent: None }])
 }

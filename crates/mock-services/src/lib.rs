@@ -2,6 +2,7 @@
 //! and synthesis with the real protocols, prepared answers and delays that are reproducible with a
 //! seed. Not for tests of failures, and without any real recognition, model or synthesis.
 
+// Not part of the virtual device, which may not depend on the engines whose sockets these mocks reuse. Decision 0002.
 mod asr;
 mod delays;
 mod llm;

@@ -218,6 +218,7 @@ impl RoleSettings {
             tools_off,
             interruption: self.interruption.or(other.interruption),
             instant: self.instant.or(other.instant),
+            // What either forbids stays forbidden; all other fields are the person's first. Decision 0083.
             memory: self.memory && other.memory,
             history: self.history.or(other.history),
             daily_tokens: self.daily_tokens.or(other.daily_tokens),

@@ -25,6 +25,7 @@ use url::Url;
 use crate::llm::fields::{self, ModelFindings};
 use crate::llm::{extra, markup, words};
 
+// Beside the other clients of models: tool sources need only its port. Decision 0004.
 /// Provider name in errors.
 const PROVIDER: &str = "vision";
 /// Maximum size of a response body, in bytes.

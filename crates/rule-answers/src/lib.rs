@@ -3,6 +3,7 @@
 //! policies, consent, results and history apply as for any other. Not for the rules, which are in
 //! `hearken-instant` and `hearken-safety`.
 
+// A model like any other for the dialogue. Decision 0087.
 mod checked;
 mod checks;
 mod conversation;

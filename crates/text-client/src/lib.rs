@@ -1,4 +1,4 @@
-//! `hearken text-client`: a conversation with an LLM gateway in a terminal, or with messages given
+//! `hearken text-client`: a conversation with a text gateway in a terminal, or with messages given
 //! as arguments. Not for the gateway's rules: it only implements the documented protocol.
 
 mod screen;
@@ -33,7 +33,7 @@ const HELP: &str = "/new        start a new session
 /tools      show the tools of this terminal
 /quit       exit, like Ctrl-D; Ctrl-C cancels an answer";
 
-/// Chat with an LLM gateway in the terminal
+/// Chat with a text gateway in the terminal
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  hearken text-client\n  \
     hearken text-client --tools demo --message '我的电量还剩多少？' --message '把音量调到50'\n  \
@@ -180,7 +180,7 @@ impl Chat {
         };
         let seconds = PROMPT_ANSWER.as_secs();
         timeout(PROMPT_ANSWER, waiting).await.with_context(|| {
-            format!("no `{kind}` arrived within {seconds} s: is it an LLM gateway?")
+            format!("no `{kind}` arrived within {seconds} s: is it a text gateway?")
         })?
     }
 

@@ -54,7 +54,7 @@ impl Gateway {
             Ok(Err(Error::Http(answer))) => {
                 let status = answer.status();
                 bail!(
-                    "{url} answered with HTTP status {status}: is it the address of an LLM gateway?"
+                    "{url} answered with HTTP status {status}: is it the address of a text gateway?"
                 )
             }
             Ok(Err(error)) => bail!("no WebSocket at {url}: {error} (use ws://HOST:PORT)"),
@@ -87,7 +87,7 @@ impl Gateway {
             match message {
                 Some(Ok(Message::Text(text))) => return Ok(text.to_string()),
                 Some(Ok(Message::Binary(_))) => {
-                    bail!("{} sent a binary frame: is it the address of an LLM gateway?", self.url)
+                    bail!("{} sent a binary frame: is it the address of a text gateway?", self.url)
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(frame))) => {

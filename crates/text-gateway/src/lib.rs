@@ -1,4 +1,4 @@
-//! The LLM gateway: the actor of a text client's socket, its requests, sessions and tools. Not for devices.
+//! The text gateway: the actor of a text client's socket, its requests, sessions and tools. Not for devices.
 //!
 //! Reading order: [`text_client`], [`requests`], `text_output`, `failures`, `client_tools`, [`sessions`], [`session`].
 

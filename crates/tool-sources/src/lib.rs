@@ -58,7 +58,7 @@ pub use builtin::{Builtin, BuiltinError, BuiltinSettings, BuiltinTool};
 pub use cameras::Cameras;
 pub use endpoint::{AdmittedClient, Endpoint, NotAdmitted};
 pub use registry::{
-    ChangeError, DeviceToolsView, Registry, ServerView, SessionToolsView, SourceOfDevice,
+    DeviceToolsView, Registry, RegistryError, ServerView, SessionToolsView, SourceOfDevice,
 };
 pub use report::{Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport};
 pub use servers::Servers;

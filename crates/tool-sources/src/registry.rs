@@ -35,7 +35,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 /// Reason why a change was refused.
 #[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
+pub enum RegistryError {
     /// The settings cannot be used.
     #[error(transparent)]
     Settings(#[from] ToolServerError),
@@ -242,7 +242,7 @@ impl Registry {
 
     fn start_kept(&self, settings: ToolServer) -> Result<(), String> {
         if !settings.command.is_empty() && !self.0.allow_commands {
-            return Err(ChangeError::Programs.to_string());
+            return Err(RegistryError::Programs.to_string());
         }
         match self.0.sources.servers.add(settings, Origin::Api) {
             Ok(true) => Ok(()),
@@ -260,26 +260,26 @@ impl Registry {
     ///
     /// # Errors
     /// There is no such server.
-    pub fn server(&self, name: &str) -> Result<ServerView, ChangeError> {
+    pub fn server(&self, name: &str) -> Result<ServerView, RegistryError> {
         let found = self.servers().into_iter().find(|s| s.source.name == name);
-        found.ok_or_else(|| ChangeError::Unknown(name.to_owned()))
+        found.ok_or_else(|| RegistryError::Unknown(name.to_owned()))
     }
 
     /// Adds a server, stores it and connects to it.
     ///
     /// # Errors
-    /// See [`ChangeError`].
-    pub async fn add(&self, settings: ToolServer) -> Result<ServerView, ChangeError> {
+    /// See [`RegistryError`].
+    pub async fn add(&self, settings: ToolServer) -> Result<ServerView, RegistryError> {
         settings.checked()?;
         if !settings.bearer_env.is_empty() {
-            return Err(ChangeError::OwnSecrets("bearer_env"));
+            return Err(RegistryError::OwnSecrets("bearer_env"));
         }
         if !settings.bearer_file.as_os_str().is_empty() {
-            return Err(ChangeError::OwnSecrets("bearer_file"));
+            return Err(RegistryError::OwnSecrets("bearer_file"));
         }
         // An admin token alone must not run anything on the machine. Decision 0028.
         if !settings.command.is_empty() && !self.0.allow_commands {
-            return Err(ChangeError::Programs);
+            return Err(RegistryError::Programs);
         }
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
@@ -287,21 +287,21 @@ impl Registry {
         let name = settings.name.clone();
         let names = servers.names();
         if names.iter().any(|other| are_same(other, &name)) || endpoint.has(&name) {
-            return Err(ChangeError::Taken(name));
+            return Err(RegistryError::Taken(name));
         }
         if names.len() >= MAX_SERVERS {
-            return Err(ChangeError::Full);
+            return Err(RegistryError::Full);
         }
         self.keep(&settings).await?;
         if !servers.add(settings, Origin::Api)? {
-            return Err(ChangeError::Taken(name));
+            return Err(RegistryError::Taken(name));
         }
         self.0.sources.reserve();
         tracing::info!(source = name, "added a tool server");
         self.server(&name)
     }
 
-    async fn keep(&self, settings: &ToolServer) -> Result<(), ChangeError> {
+    async fn keep(&self, settings: &ToolServer) -> Result<(), RegistryError> {
         let unreadable = |e: serde_json::Error| ToolServerError {
             server: settings.name.clone(),
             reason: format!("cannot store its settings: {e}"),
@@ -317,14 +317,14 @@ impl Registry {
     /// returns.
     ///
     /// # Errors
-    /// See [`ChangeError`].
-    pub async fn remove(&self, name: &str) -> Result<(), ChangeError> {
+    /// See [`RegistryError`].
+    pub async fn remove(&self, name: &str) -> Result<(), RegistryError> {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
         match self.0.sources.servers.origin(name) {
-            None => return Err(ChangeError::Unknown(name.to_owned())),
+            None => return Err(RegistryError::Unknown(name.to_owned())),
             Some(Origin::Api) => {}
-            Some(_) => return Err(ChangeError::Configured(name.to_owned())),
+            Some(_) => return Err(RegistryError::Configured(name.to_owned())),
         }
         self.0.store.forget_tool_server(name).await?;
         self.0.store.forget_tool_pins(name).await?;
@@ -342,12 +342,12 @@ impl Registry {
     /// removal.
     ///
     /// # Errors
-    /// See [`ChangeError`].
-    pub async fn switch(&self, name: &str, enabled: bool) -> Result<ServerView, ChangeError> {
+    /// See [`RegistryError`].
+    pub async fn switch(&self, name: &str, enabled: bool) -> Result<ServerView, RegistryError> {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
         let servers = &self.0.sources.servers;
-        let unknown = || ChangeError::Unknown(name.to_owned());
+        let unknown = || RegistryError::Unknown(name.to_owned());
         let report = servers.reports().into_iter().find(|r| r.settings.name == name);
         let report = report.ok_or_else(unknown)?;
         if report.source.origin == Origin::Api {

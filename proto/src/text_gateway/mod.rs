@@ -1,4 +1,4 @@
-//! Messages of the LLM gateway in both directions, and the rules for names of client tools. Not for
+//! Messages of the text gateway in both directions, and the rules for names of client tools. Not for
 //! the time of sending, nor for sessions.
 //!
 //! Decoding is lenient where existing clients need it. Encoding writes every field that the

@@ -1,4 +1,4 @@
-//! The LLM gateway's protocol as files: `fixtures/wire/gateway/read` contains messages of text
+//! The text gateway's protocol as files: `fixtures/wire/gateway/read` contains messages of text
 //! clients, an example of each kind in the document's chapter 4 and variants of clients, each with
 //! its parsed form; `write` contains messages to them, chapter 5. Not for their processing.
 

@@ -39,7 +39,8 @@ const AT_ONCE: u32 = 200;
 
 /// Turn in the history.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct KeptTurn {
+#[schema(as = KeptTurn)]
+pub(crate) struct ListedTurn {
     #[serde(flatten)]
     turn: TurnJson,
     /// Stored audio.
@@ -70,7 +71,7 @@ struct SoundShown {
 #[derive(Serialize, ToSchema)]
 struct HistoryPage {
     /// Turns, newest first.
-    turns: Vec<KeptTurn>,
+    turns: Vec<ListedTurn>,
     /// Value of `before` for the next page; null on the last page.
     #[schema(required)]
     next: Option<i64>,
@@ -81,7 +82,7 @@ struct HistoryPage {
 #[allow(dead_code, reason = "describes the body for OpenAPI; it is written turn by turn")]
 struct HistoryExport {
     /// Turns, newest first.
-    turns: Vec<KeptTurn>,
+    turns: Vec<ListedTurn>,
 }
 
 /// Summary of the history.
@@ -124,7 +125,7 @@ struct Deleted {
     deleted: u64,
 }
 
-impl From<HistoryTurn> for KeptTurn {
+impl From<HistoryTurn> for ListedTurn {
     fn from(turn: HistoryTurn) -> Self {
         let shown = |side| {
             let SoundPlace { start_ms, length_ms, .. } =
@@ -217,13 +218,13 @@ pub(crate) async fn list(
     let more = turns.len() > limit as usize;
     turns.truncate(limit as usize);
     let next = turns.last().map(|turn| turn.number).filter(|_| more);
-    let turns = turns.into_iter().map(KeptTurn::from).collect();
+    let turns = turns.into_iter().map(ListedTurn::from).collect();
     Ok(HttpResponse::Ok().json(HistoryPage { turns, next }))
 }
 
 /// Returns a stored turn.
 #[utoipa::path(get, path = "/api/history/{id}", tag = "history", params(("id" = String, Path,)),
-    responses((status = 200, body = KeptTurn), Faults))]
+    responses((status = 200, body = ListedTurn), Faults))]
 pub(crate) async fn get(
     _: Operator,
     id: web::Path<String>,
@@ -231,7 +232,7 @@ pub(crate) async fn get(
 ) -> RouteResult {
     let turn = history.store().turn(&id).await.map_err(|e| store_failed(&e))?;
     let turn = turn.ok_or_else(no_such_turn)?;
-    Ok(HttpResponse::Ok().json(KeptTurn::from(turn)))
+    Ok(HttpResponse::Ok().json(ListedTurn::from(turn)))
 }
 
 /// Returns the audio of the user in a turn, as a WAV file.
@@ -462,7 +463,7 @@ async fn next_page(
     let mut part = String::from(if export.pages == 0 { "{\"turns\":[" } else { "" });
     for (place, turn) in turns.into_iter().enumerate() {
         part.push_str(if export.pages == 0 && place == 0 { "\n" } else { ",\n" });
-        part.push_str(&json!(KeptTurn::from(turn)).to_string());
+        part.push_str(&json!(ListedTurn::from(turn)).to_string());
     }
     export.pages += 1;
     export.filter.before = last;

@@ -39,6 +39,7 @@ pub(crate) enum AdmissionRule {
     Open,
     /// A user must have entered its code (`ota.binding`).
     Code,
+    // Decision 0084.
     /// For devices from outside: bound, or stored before binding was required (`devices.admit`).
     Bound,
     /// A token, which the OTA address gives to bound devices only.

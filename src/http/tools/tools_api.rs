@@ -14,7 +14,7 @@ use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
 use hearken_socket::SharedBudget;
 use hearken_tool_sources::{
-    AgentTokens, ChangeError, DEFAULT_AGENT, Registry, Sources, VisionTokens,
+    AgentTokens, DEFAULT_AGENT, Registry, RegistryError, Sources, VisionTokens,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -136,13 +136,15 @@ impl ToolsApi {
 }
 
 /// Converts the reason of a refusal to a response.
-pub(crate) fn refusal_of(error: ChangeError) -> Refusal {
+pub(crate) fn refusal_of(error: RegistryError) -> Refusal {
     let fault = match &error {
-        ChangeError::Store(error) => return store_failed(error),
-        ChangeError::Settings(_) | ChangeError::OwnSecrets(_) => Fault::BadRequest,
-        ChangeError::Taken(_) | ChangeError::Configured(_) | ChangeError::Full => Fault::Conflict,
-        ChangeError::Unknown(_) | ChangeError::NothingToAccept(_) => Fault::NotFound,
-        ChangeError::Programs => Fault::Forbidden,
+        RegistryError::Store(error) => return store_failed(error),
+        RegistryError::Settings(_) | RegistryError::OwnSecrets(_) => Fault::BadRequest,
+        RegistryError::Taken(_) | RegistryError::Configured(_) | RegistryError::Full => {
+            Fault::Conflict
+        }
+        RegistryError::Unknown(_) | RegistryError::NothingToAccept(_) => Fault::NotFound,
+        RegistryError::Programs => Fault::Forbidden,
     };
     refusal(fault, &error.to_string())
 }

@@ -90,7 +90,7 @@ impl<'a> Connection<'a> {
     /// the end of the connection.
     pub(super) fn undisturbed_after(&self, at: Duration) -> Duration {
         let spoke = self.entries.iter().filter(|e| matches!(e.seen, Seen::Opened(_)));
-        // An early answer may begin at the moment at which the person goes on.
+        // A speculative answer may begin at the moment at which the person goes on.
         let spoke = spoke.filter(|e| e.at >= at).map(|e| e.at.saturating_sub(HEARD_BEFORE));
         let cut = self.cuts().filter(|cut| *cut > at).chain(spoke).min();
         cut.unwrap_or(Duration::MAX).min(self.ended.saturating_sub(HEARD_BEFORE))

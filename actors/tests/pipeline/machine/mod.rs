@@ -87,7 +87,7 @@ fn any_life_follows_the_table_and_ends_with_an_answer() {
 }
 
 #[test]
-fn any_life_with_early_answers_and_pauses_ends_with_an_answer() {
+fn any_life_with_speculative_answers_and_pauses_ends_with_an_answer() {
     live(TurnTaking::Eager);
 }
 

@@ -16,9 +16,9 @@ pub(super) const PLACES: usize = 2;
 /// Turn-taking of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnTaking {
-    /// No early answers, and voice ends a reply: as in the table.
+    /// No speculative answers, and voice ends a reply: as in the table.
     Plain,
-    /// The default: early answers in pauses, and voice pauses a reply until the words are known.
+    /// The default: speculative answers in pauses, and voice pauses a reply until the words are known.
     Eager,
 }
 

@@ -89,7 +89,7 @@ impl TraceEvent {
 pub enum ClientKind {
     /// A device, which speaks and plays.
     Voice,
-    /// A client of the LLM gateway.
+    /// A client of the text gateway.
     Text,
     /// An application with a chat session.
     Chat,

@@ -12,7 +12,7 @@ use crate::bindings::{
 };
 use crate::exact::Fraction;
 use crate::names::NAMES;
-use crate::phrases::{Subject, clock, length};
+use crate::phrases::{Sentence, Subject, clock, length};
 use crate::referent::{About, Call, Change, Referent};
 use crate::template::Slots;
 use crate::times::{Clock, Half};
@@ -266,8 +266,8 @@ pub(super) fn volume(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     }
     let Act::Do { call, referent, .. } = act else { return None };
     let subject = Subject::fixed(
-        ("已经静音了。", "The sound is now off."),
-        ("抱歉，没能静音。", "Sorry, I couldn't mute the sound."),
+        Sentence::new("已经静音了。", "The sound is now off."),
+        Sentence::new("抱歉，没能静音。", "Sorry, I couldn't mute the sound."),
     );
     some(vec![Act::Do { call, subject, referent }])
 }
@@ -334,13 +334,13 @@ pub(super) fn theme(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
         setting.context.bindings.find(|topic| *topic == Topic::Theme { is_dark }, nowhere())?;
     let subject = if is_dark {
         Subject::fixed(
-            ("换成深色主题了。", "The screen is now set to dark."),
-            ("抱歉，没能换成深色主题。", "Sorry, I couldn't change the theme."),
+            Sentence::new("换成深色主题了。", "The screen is now set to dark."),
+            Sentence::new("抱歉，没能换成深色主题。", "Sorry, I couldn't change the theme."),
         )
     } else {
         Subject::fixed(
-            ("换成浅色主题了。", "The screen is now set to light."),
-            ("抱歉，没能换成浅色主题。", "Sorry, I couldn't change the theme."),
+            Sentence::new("换成浅色主题了。", "The screen is now set to light."),
+            Sentence::new("抱歉，没能换成浅色主题。", "Sorry, I couldn't change the theme."),
         )
     };
     some(vec![Act::Do { call: call(&bound, bound.arguments()), subject, referent: None }])
@@ -391,13 +391,13 @@ pub(crate) fn switch_named(is_on: bool, setting: &Setting<'_>) -> Option<Vec<Act
     let read = Call { tool: bindings.entities()?.to_owned(), arguments: Map::new() };
     let subject = if is_on {
         Subject::fixed(
-            ("好的，已经打开了。", "Okay, it's on now."),
-            ("抱歉，没能打开。", "Sorry, I couldn't turn it on."),
+            Sentence::new("好的，已经打开了。", "Okay, it's on now."),
+            Sentence::new("抱歉，没能打开。", "Sorry, I couldn't turn it on."),
         )
     } else {
         Subject::fixed(
-            ("好的，已经关掉了。", "Okay, it's off now."),
-            ("抱歉，没能关掉。", "Sorry, I couldn't turn it off."),
+            Sentence::new("好的，已经关掉了。", "Okay, it's off now."),
+            Sentence::new("抱歉，没能关掉。", "Sorry, I couldn't turn it off."),
         )
     };
     let target = Target { kind: None, room: None, said: Vec::new() };
@@ -506,10 +506,10 @@ pub(super) fn scene(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     }
     let said = crate::value::written(&named.words);
     let subject = Subject::fixed(
-        (&format!("{said}模式打开了。"), &format!("The {said} scene is now on.")),
-        (
-            &format!("抱歉，{said}模式没能打开。"),
-            &format!("Sorry, I couldn't start the {said} scene."),
+        Sentence::new(format!("{said}模式打开了。"), format!("The {said} scene is now on.")),
+        Sentence::new(
+            format!("抱歉，{said}模式没能打开。"),
+            format!("Sorry, I couldn't start the {said} scene."),
         ),
     );
     some(vec![Act::Do { call: call(&bound, bound.arguments()), subject, referent: None }])
@@ -527,24 +527,24 @@ pub(super) fn media_one(action: Action, setting: &Setting<'_>) -> Option<Act> {
     })?;
     let subject = match action {
         Action::Next => Subject::fixed(
-            ("好的，下一首。", "Okay, next one."),
-            ("抱歉，没能切到下一首。", "Sorry, I couldn't skip to the next one."),
+            Sentence::new("好的，下一首。", "Okay, next one."),
+            Sentence::new("抱歉，没能切到下一首。", "Sorry, I couldn't skip to the next one."),
         ),
         Action::Previous => Subject::fixed(
-            ("好的，上一首。", "Okay, the one before."),
-            ("抱歉，没能切到上一首。", "Sorry, I couldn't go back."),
+            Sentence::new("好的，上一首。", "Okay, the one before."),
+            Sentence::new("抱歉，没能切到上一首。", "Sorry, I couldn't go back."),
         ),
         Action::Resume => Subject::fixed(
-            ("好的，继续播放。", "Okay, it plays on."),
-            ("抱歉，没能继续播放。", "Sorry, I couldn't resume."),
+            Sentence::new("好的，继续播放。", "Okay, it plays on."),
+            Sentence::new("抱歉，没能继续播放。", "Sorry, I couldn't resume."),
         ),
         Action::Pause => Subject::fixed(
-            ("已经暂停了。", "Okay, it's paused."),
-            ("抱歉，没能暂停。", "Sorry, I couldn't pause it."),
+            Sentence::new("已经暂停了。", "Okay, it's paused."),
+            Sentence::new("抱歉，没能暂停。", "Sorry, I couldn't pause it."),
         ),
         Action::Stop => Subject::fixed(
-            ("已经停了。", "Okay, it's stopped."),
-            ("抱歉，没能停下来。", "Sorry, I couldn't stop it."),
+            Sentence::new("已经停了。", "Okay, it's stopped."),
+            Sentence::new("抱歉，没能停下来。", "Sorry, I couldn't stop it."),
         ),
     };
     Some(Act::Do {
@@ -583,8 +583,11 @@ pub(super) fn timer(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     let arguments = bound.with_seconds(*wanted)?;
     let said = length(*wanted, setting.language);
     let subject = Subject::fixed(
-        (&format!("好的，{said}的计时开始了。"), &format!("Okay, a timer is set for {said}.")),
-        ("抱歉，计时器没能设好。", "Sorry, I couldn't set the timer."),
+        Sentence::new(
+            format!("好的，{said}的计时开始了。"),
+            format!("Okay, a timer is set for {said}."),
+        ),
+        Sentence::new("抱歉，计时器没能设好。", "Sorry, I couldn't set the timer."),
     );
     let referent = Referent::new(About::Timer(*wanted), Vec::new(), None);
     some(vec![Act::Do { call: call(&bound, arguments), subject, referent: Some(referent) }])
@@ -597,8 +600,8 @@ pub(super) fn timer_cancel(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<A
     }
     let bound = setting.context.bindings.find(|topic| *topic == Topic::TimerCancel, nowhere())?;
     let subject = Subject::fixed(
-        ("计时取消了。", "Okay, the timer is cancelled."),
-        ("抱歉，计时没能取消。", "Sorry, I couldn't cancel the timer."),
+        Sentence::new("计时取消了。", "Okay, the timer is cancelled."),
+        Sentence::new("抱歉，计时没能取消。", "Sorry, I couldn't cancel the timer."),
     );
     some(vec![Act::Do { call: call(&bound, bound.arguments()), subject, referent: None }])
 }
@@ -634,11 +637,11 @@ pub(super) fn alarm(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     let said = clock(time, setting.language);
     let day = if is_today { ("今天", "today") } else { ("明天", "tomorrow") };
     let subject = Subject::fixed(
-        (
-            &format!("好的，闹钟设在{}{said}。", day.0),
-            &format!("Okay, the alarm is set for {said} {}.", day.1),
+        Sentence::new(
+            format!("好的，闹钟设在{}{said}。", day.0),
+            format!("Okay, the alarm is set for {said} {}.", day.1),
         ),
-        ("抱歉，闹钟没能设好。", "Sorry, I couldn't set the alarm."),
+        Sentence::new("抱歉，闹钟没能设好。", "Sorry, I couldn't set the alarm."),
     );
     some(vec![Act::Do { call: call(&bound, arguments), subject, referent: None }])
 }
@@ -653,11 +656,11 @@ pub(super) fn reminder(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>>
         let arguments = bound.with_reminder(what, *after)?;
         let said = length(*after, setting.language);
         let subject = Subject::fixed(
-            (
-                &format!("好的，{said}后提醒你{what}。"),
-                &format!("Okay, I'll remind you in {said}."),
+            Sentence::new(
+                format!("好的，{said}后提醒你{what}。"),
+                format!("Okay, I'll remind you in {said}."),
             ),
-            ("抱歉，提醒没能设好。", "Sorry, I couldn't set the reminder."),
+            Sentence::new("抱歉，提醒没能设好。", "Sorry, I couldn't set the reminder."),
         );
         return some(vec![Act::Do { call: call(&bound, arguments), subject, referent: None }]);
     }

@@ -8,7 +8,7 @@ use super::devices::media_one;
 use crate::act::Act;
 use crate::bindings::Action;
 use crate::normalise::words_of;
-use crate::phrases::Subject;
+use crate::phrases::{Sentence, Subject};
 use crate::referent::{About, Call, Referent};
 use crate::template::Slots;
 
@@ -472,8 +472,8 @@ fn chinese_title(said: &str, is_bare: bool) -> Option<String> {
     Some(text)
 }
 
-fn subject(done: (&str, &str)) -> Subject {
-    Subject::fixed(done, ("抱歉，没能播放。", "Sorry, I couldn't play that."))
+fn subject(done: Sentence) -> Subject {
+    Subject::fixed(done, Sentence::new("抱歉，没能播放。", "Sorry, I couldn't play that."))
 }
 
 fn music() -> Option<Referent> {
@@ -504,8 +504,8 @@ pub(super) fn play(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     }
     let arguments = Map::from_iter([(tool.parameter.clone(), json!(title))]);
     let call = Call { tool: tool.tool.clone(), arguments };
-    let done = (format!("好的，播放{title}。"), format!("Okay, playing {title}."));
-    Some(vec![Act::Do { call, subject: subject((&done.0, &done.1)), referent: music() }])
+    let done = Sentence::new(format!("好的，播放{title}。"), format!("Okay, playing {title}."));
+    Some(vec![Act::Do { call, subject: subject(done), referent: music() }])
 }
 
 /// Returns the words from a place on, without an article.
@@ -519,6 +519,6 @@ pub(super) fn play_any(_: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     let optional = setting.context.bindings.play().filter(|tool| !tool.is_required);
     let Some(tool) = optional else { return Some(vec![media_one(Action::Resume, setting)?]) };
     let call = Call { tool: tool.tool.clone(), arguments: Map::new() };
-    let subject = subject(("好的，播放音乐。", "Okay, playing music."));
+    let subject = subject(Sentence::new("好的，播放音乐。", "Okay, playing music."));
     Some(vec![Act::Do { call, subject, referent: music() }])
 }

@@ -37,6 +37,7 @@ pub(crate) struct RefusableField {
 /// Fields of OpenAI's chat API. Its newer models refuse `max_tokens`, and accept only their own
 /// temperature. Older servers do not know the other fields.
 pub(crate) const OPENAI: &[RefusableField] = &[
+    // Learnt, not configured, so that old servers work without a setting per vendor. Decision 0036.
     RefusableField { name: "stream_options", instead: None },
     RefusableField { name: "max_tokens", instead: Some("max_completion_tokens") },
     RefusableField { name: "temperature", instead: None },

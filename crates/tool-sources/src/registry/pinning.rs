@@ -6,7 +6,7 @@ use std::time::Duration;
 use hearken_ports::Tool;
 use hearken_ports::store::{KeptPin, StoreError};
 
-use super::{ChangeError, RETRY_WAIT, Registry};
+use super::{RETRY_WAIT, Registry, RegistryError};
 
 /// Interval at which the pins of other instances are read from the store.
 const CHECK_PINS_EVERY: Duration = Duration::from_secs(30);
@@ -59,10 +59,10 @@ impl Registry {
         agent: &str,
         source: &str,
         tool: Option<&str>,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, RegistryError> {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
-        let unknown = |name: String| ChangeError::NothingToAccept(name);
+        let unknown = |name: String| RegistryError::NothingToAccept(name);
         let found = self.0.sources.pinned(agent, source);
         let (tools, pins) = found.ok_or_else(|| unknown(source.to_owned()))?;
         let is_meant = |known: &&Tool| tool.is_none_or(|name| known.name == name);

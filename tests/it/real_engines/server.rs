@@ -142,12 +142,17 @@ impl Server {
 
     /// Replays a fixture to the server as a device, and reads the reply back.
     pub(super) async fn replay(&self, fixture: &str, args: &[&str]) -> Outcome {
+        let reader = format!("ws://127.0.0.1:{}", self.asr_port);
+        self.replay_only(fixture, &[&["--asr-url", &reader], args].concat()).await
+    }
+
+    /// Replays a fixture to the server as a device.
+    pub(super) async fn replay_only(&self, fixture: &str, args: &[&str]) -> Outcome {
         let output = Command::new(program())
             .arg("replay")
             .arg(recording(fixture))
             .arg("--json")
             .args(["--url", &format!("ws://127.0.0.1:{}/xiaozhi/v1/", self.port)])
-            .args(["--asr-url", &format!("ws://127.0.0.1:{}", self.asr_port)])
             .args(args)
             .kill_on_drop(true)
             .output()

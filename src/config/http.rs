@@ -25,7 +25,8 @@ pub struct HttpConfig {
     /// text clients and all other sockets together. `0` disables the limit.
     #[schemars(range(max = 1_000_000))]
     pub upgrades_per_minute: u32,
-    /// Maximum number of requests in progress from one address; further ones get 429.
+    /// Maximum number of requests in progress from one address; further ones get 429. Those
+    /// of `/healthz`, `/readyz` and `/metrics` are counted separately.
     #[schemars(range(min = 1, max = 100_000))]
     pub requests_at_once: usize,
     /// Maximum share of one address in each limited resource: device connections

@@ -1,13 +1,14 @@
 //! Health of the server and its engines, readiness with each dependency, and the metrics.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use actix_web::http::header::{Accept, Quality};
 use actix_web::mime::{self, Mime};
-use actix_web::{HttpResponse, HttpResponseBuilder, web};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
+use bytes::Bytes;
 use hearken_actors::pipeline::Ports;
 use hearken_base::reloadable::Reloadable;
 use hearken_cluster::{Cluster, RedisState};
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use crate::http::extract::Near;
+use crate::http::middleware::middleware_state;
 use crate::telemetry::open_metrics;
 use crate::words;
 
@@ -36,6 +38,8 @@ const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 /// Time for which the store's state is cached: any client may request it.
 const STORE_KEPT: Duration = Duration::from_secs(1);
+/// Time for which rendered metrics are cached: any client in a private network may request them.
+const METRICS_KEPT: Duration = Duration::from_secs(1);
 
 /// Engine that the server runs.
 #[derive(Serialize, ToSchema)]
@@ -174,6 +178,7 @@ impl Dependencies {
 pub struct Health {
     engines: EngineStates,
     metrics: PrometheusHandle,
+    rendered: Arc<RenderedMetrics>,
     /// Connection to the other instances.
     pub(crate) cluster: Cluster,
     dependencies: Dependencies,
@@ -191,8 +196,9 @@ impl Health {
         dependencies: Dependencies,
         process: CancellationToken,
     ) -> Self {
+        let rendered = Arc::default();
         let store_state = Arc::default();
-        Self { engines, metrics, cluster, dependencies, store_state, process }
+        Self { engines, metrics, rendered, cluster, dependencies, store_state, process }
     }
 
     /// Returns the reason why the server does not serve, if there is one.
@@ -275,6 +281,33 @@ impl StoreCheck {
     }
 }
 
+/// Metrics as last rendered, in each format.
+#[derive(Default)]
+struct RenderedMetrics {
+    prometheus: RenderedText,
+    open_metrics: RenderedText,
+}
+
+/// Text that is rendered again only if it is too old for its reader.
+#[derive(Default)]
+struct RenderedText(std::sync::Mutex<Option<(Instant, Bytes)>>);
+
+impl RenderedText {
+    /// Returns the text, younger than `max_age`. Concurrent callers wait for the one that renders
+    /// it.
+    fn get(&self, max_age: Duration, render: impl FnOnce() -> String) -> Bytes {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, text)) = &*last
+            && at.elapsed() < max_age
+        {
+            return text.clone();
+        }
+        let text = Bytes::from(render());
+        *last = Some((Instant::now(), text.clone()));
+        text
+    }
+}
+
 /// Returns 200 with `"status": "ok"` if everything is ready, else 503.
 ///
 /// With 503, `status` is `starting` while an engine is not ready, and `stopping` at shutdown. The
@@ -338,20 +371,26 @@ fn answer(ready: bool) -> HttpResponseBuilder {
 ///
 /// The format is Prometheus's text format, or the OpenMetrics text format for clients that prefer
 /// it in `Accept`. In OpenMetrics, the buckets of turn durations have the trace of their last turn
-/// as exemplar.
+/// as exemplar. The metrics may be one second old, except for programs on the same machine and
+/// clients with a valid token.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses((status = 200, content(
     (String = "text/plain"), (String = "application/openmetrics-text")))))]
 pub(crate) async fn metrics(
     _: Near,
+    request: HttpRequest,
     health: web::Data<Health>,
     accept: Option<web::Header<Accept>>,
 ) -> HttpResponse {
-    let text = health.metrics.render();
+    let Health { metrics, rendered, .. } = health.get_ref();
+    // Exempt are those that are exempt from the limits per address.
+    let is_limited = middleware_state(&request).is_some_and(|state| !state.is_trusted(&request));
+    let max_age = if is_limited { METRICS_KEPT } else { Duration::ZERO };
     if accept.is_some_and(|accept| prefers_open_metrics(&accept)) {
-        return HttpResponse::Ok()
-            .content_type(OPEN_METRICS)
-            .body(open_metrics(&text, &exemplars()));
+        let render = || open_metrics(&metrics.render(), &exemplars());
+        let text = rendered.open_metrics.get(max_age, render);
+        return HttpResponse::Ok().content_type(OPEN_METRICS).body(text);
     }
+    let text = rendered.prometheus.get(max_age, || metrics.render());
     HttpResponse::Ok().content_type(PROMETHEUS).body(text)
 }
 
@@ -374,6 +413,28 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn many_requests_for_a_text_render_it_once_a_second() {
+        let text = RenderedText::default();
+        let mut rendered = 0;
+        let mut get = |max_age| {
+            text.get(max_age, || {
+                rendered += 1;
+                rendered.to_string()
+            })
+        };
+        for second in 1..=3 {
+            for _ in 0..100 {
+                assert_eq!(get(METRICS_KEPT), second.to_string());
+            }
+            tokio::time::advance(METRICS_KEPT).await;
+        }
+        for further in 4..=6 {
+            assert_eq!(get(Duration::ZERO), further.to_string(), "a client without limits");
+        }
+        assert_eq!(get(METRICS_KEPT), "6");
+    }
 
     #[test]
     fn clients_that_prefer_open_metrics_get_it() {

@@ -20,9 +20,9 @@ use crate::http::request_identity::{session_of, shows};
 const CLIENTS_AN_ADDRESS: u32 = 10;
 /// Prefix of the paths of booting devices: the report, the activation and the images.
 const OTA_PATH: &str = "/xiaozhi/ota";
-/// Paths whose requests in progress are not counted: monitoring must work while the server is busy,
-/// and these responses need no other resource.
-const UNCOUNTED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// Paths whose requests in progress are counted separately: monitoring must work while others at the
+/// same address, such as that of a container network, use up their limit.
+const MONITORING: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Paths of WebSockets, without a trailing slash, besides those of tools and chat sessions.
 const SOCKETS: [&str; 3] = ["", "/xiaozhi/v1", "/mcp_endpoint/mcp"];
@@ -37,8 +37,10 @@ pub(super) struct Limits {
     boots: Option<Arc<dyn RateLimit>>,
     /// Rate of WebSocket handshakes; `None` for no limit.
     upgrades: Option<Arc<dyn RateLimit>>,
-    /// Requests in progress.
+    /// Requests in progress, except those of [`MONITORING`].
     requests: Slots,
+    /// Requests in progress of [`MONITORING`].
+    monitoring: Slots,
     tokens: Vec<Secret>,
     trust_proxy: bool,
 }
@@ -77,6 +79,7 @@ impl Limits {
             boots: limit("boot", config.boots_per_minute),
             upgrades: limit("upgrade", config.upgrades_per_minute),
             requests: Slots::new(usize::MAX, config.requests_at_once),
+            monitoring: Slots::new(usize::MAX, config.requests_at_once),
             tokens: tokens.into_iter().filter(|token| !token.is_empty()).collect(),
             trust_proxy,
         }
@@ -95,10 +98,11 @@ impl Limits {
         } else if path.starts_with("/api/") && !upgrade {
             self.take_api(request).await?;
         }
-        if upgrade || trusted || UNCOUNTED.contains(&path) {
+        if upgrade || trusted {
             return Ok(None);
         }
-        let slot = self.requests.take(Some(&self.address_of(request)));
+        let slots = if MONITORING.contains(&path) { &self.monitoring } else { &self.requests };
+        let slot = slots.take(Some(&self.address_of(request)));
         slot.map(Some).map_err(|_| OverLimit::TooManyAtOnce)
     }
 
@@ -230,6 +234,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn monitoring_works_while_an_address_has_too_many_other_requests_in_progress() {
+        let limits = limits(&HttpConfig { requests_at_once: 2, ..HttpConfig::default() });
+        let mut in_progress = Vec::new();
+        for path in ["/console/", "/test_client.html", "/healthz", "/metrics"] {
+            in_progress.push(limits.admit(&request_to(path, "192.0.2.1", &[])).await.unwrap());
+        }
+        assert!(in_progress.iter().all(Option::is_some));
+        for path in ["/console/", "/healthz", "/readyz", "/metrics"] {
+            let refused = limits.admit(&request_to(path, "192.0.2.1", &[])).await;
+            assert!(matches!(refused, Err(OverLimit::TooManyAtOnce)), "{path}");
+            assert!(limits.admit(&request_to(path, "192.0.2.2", &[])).await.is_ok(), "{path}");
+        }
+        drop(in_progress);
+        assert!(limits.admit(&request_to("/metrics", "192.0.2.1", &[])).await.is_ok());
+    }
+
+    #[tokio::test]
     async fn unknown_clients_have_limits_of_each_kind_and_trusted_ones_have_none() {
         let none = || HttpConfig {
             requests_per_minute: 0,
@@ -260,8 +281,8 @@ mod tests {
         }
         let post = TestRequest::post().uri(path).peer_addr("192.0.2.1:1".parse().unwrap());
         assert!(!is_handshake(&post.insert_header(upgrade).to_http_request()));
-        for path in UNCOUNTED {
-            assert_eq!(admitted(at_once.clone(), path, plain).await, [20; 3], "{path}");
+        for path in MONITORING {
+            assert_eq!(admitted(at_once.clone(), path, plain).await, [3, 20, 20], "{path}");
         }
         assert_eq!(admitted(none(), "/xiaozhi/ota/", upgrade).await, [20; 3]);
     }

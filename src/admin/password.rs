@@ -22,6 +22,10 @@ const LENGTH: std::ops::RangeInclusive<usize> = 8..=128;
 /// Maximum number of concurrent hashes; each takes 19 MiB of memory.
 const AT_ONCE: usize = 2;
 
+/// Hash that matches no password, of the same cost as any other.
+pub(super) const NO_PASSWORD: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVhcmtlbiBub2JvZHkgMQ$\
+                                      AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
 /// Source of the administrator's password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -91,15 +95,21 @@ impl Passwords {
         })
     }
 
-    /// Returns true if this is the password.
+    /// Returns true if this is the password. A wrong one takes as much time with each kind of
+    /// credential: the time must not show whether a password is set.
     pub(super) async fn fits(&self, credential: &Credential, password: &str) -> bool {
-        let Credential::Chosen(hash) = credential else {
-            return same(password, credential.text());
+        let hash = match credential {
+            Credential::Chosen(hash) => hash.clone(),
+            Credential::Configured(text) | Credential::Token(text) => {
+                if same(password, text.expose()) {
+                    return true;
+                }
+                Secret::new(NO_PASSWORD)
+            }
         };
         if password.chars().count() > *LENGTH.end() {
             return false;
         }
-        let hash = hash.clone();
         let password = password.to_owned();
         self.work(move || verify(hash.expose(), &password)).await.unwrap_or(false)
     }
@@ -168,7 +178,31 @@ fn verify(hash: &str, password: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+    use hearken_store::SqlStore;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_wrong_password_is_hashed_with_every_credential() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let passwords = Passwords::new(Secret::default(), Secret::default(), store);
+        assert!(PasswordHash::new(NO_PASSWORD).is_ok() && !verify(NO_PASSWORD, ""));
+        let _no_thread_is_free = passwords.free.acquire_many(2).await.unwrap();
+        let ready = |credential: &Credential, password: &str| {
+            passwords.fits(credential, password).now_or_never()
+        };
+        let secret = || Secret::new("the right one");
+        for (credential, of_right) in [
+            (Credential::Token(secret()), Some(true)),
+            (Credential::Configured(secret()), Some(true)),
+            (Credential::Chosen(Secret::new(NO_PASSWORD)), None),
+        ] {
+            assert_eq!(ready(&credential, "the right one"), of_right, "{credential:?}");
+            assert_eq!(ready(&credential, "a wrong one"), None, "{credential:?}: it waits");
+            assert_eq!(ready(&credential, &"x".repeat(129)), Some(false), "{credential:?}");
+        }
+    }
 
     #[test]
     fn a_password_is_stored_as_argon2id_with_a_salt_of_its_own() {

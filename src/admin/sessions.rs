@@ -21,7 +21,7 @@ use sha2::Sha256;
 use utoipa::ToSchema;
 
 use self::accounts::holder_of;
-use super::password::{Credential, Passwords};
+use super::password::{Credential, NO_PASSWORD, Passwords};
 use super::rights::Right;
 use super::token_signing;
 
@@ -29,9 +29,6 @@ pub use self::accounts::{Account, AccountError, MAX_ACCOUNTS};
 
 /// The administrator's name.
 pub const USERNAME: &str = "admin";
-/// Hash that matches no password; a login with an unknown name is checked against it.
-const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVhcmtlbiBub2JvZHkgMQ$\
-                      AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 /// Audience of the tokens.
 const AUDIENCE: &str = "hearken admin";
 /// Text mixed with the server's secret to derive the signing key.
@@ -182,7 +179,7 @@ impl AdminSessions {
         let who = username.to_lowercase();
         let holder = self.holder(&who).await?;
         // An unknown name takes as much time as a wrong password.
-        let nobody = || (Credential::Chosen(Secret::new(NOBODY)), Right::Guest);
+        let nobody = || (Credential::Chosen(Secret::new(NO_PASSWORD)), Right::Guest);
         let (credential, _) = holder.clone().unwrap_or_else(nobody);
         if !self.passwords.fits(&credential, password).await || holder.is_none() {
             return Err(LoginError::Wrong);

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::admin::password::{Credential, PasswordState, RULE, is_acceptable};
+use crate::admin::password::{PasswordState, RULE, is_acceptable};
 use crate::admin::sessions::USERNAME;
-use crate::admin::{LoginError, TokenPair};
+use crate::admin::{AdminSessions, LoginError, TokenPair};
 use crate::http::admin_access::{Admin, Attempt, not_logged_in};
 use crate::http::extract::{AdminSession, Near};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
@@ -59,15 +59,20 @@ fn logged_in(pair: Result<TokenPair, LoginError>) -> RouteResult {
 #[utoipa::path(get, path = "/api/admin/setup", tag = "administrator",
     responses((status = 200, body = SetupShown), Faults))]
 pub(crate) async fn state(_: Near, admin: web::Data<Admin>) -> RouteResult {
-    let credential = admin.admin_sessions.passwords().credential().await;
-    let password = credential.map_err(|error| store_failed(&error))?.state();
+    let password = password_state(&admin.admin_sessions).await?;
     Ok(HttpResponse::Ok().json(SetupShown { password }))
+}
+
+async fn password_state(sessions: &AdminSessions) -> Result<PasswordState, Refusal> {
+    let credential = sessions.passwords().credential().await;
+    Ok(credential.map_err(|error| store_failed(&error))?.state())
 }
 
 /// Sets the first password with the code from the server's log, and logs in.
 #[utoipa::path(post, path = "/api/admin/setup", tag = "administrator", request_body = First,
     responses((status = 200, body = TokenPair), Faults))]
 pub(crate) async fn choose_first(
+    near: Option<Near>,
     request: HttpRequest,
     payload: web::Payload,
     admin: web::Data<Admin>,
@@ -75,18 +80,19 @@ pub(crate) async fn choose_first(
     admin.attempt(&request, Attempt::Setup).await?;
     let First { code, password } = json_body(payload).await?;
     checked(&password)?;
-    let credential = admin.admin_sessions.passwords().credential().await;
-    if !matches!(credential.map_err(|error| store_failed(&error))?, Credential::Token(_)) {
-        return Err(not_logged_in(&LoginError::HasPassword));
-    }
     let from = address_of(&request);
+    let sessions = &admin.admin_sessions;
     if !admin.setup_code.is(&code) {
+        // Whether a password is set is told to the clients that may ask for it, and to no others.
+        if near.is_some() && password_state(sessions).await? != PasswordState::None {
+            return Err(not_logged_in(&LoginError::HasPassword));
+        }
         tracing::warn!(from, "refused a wrong code for the first password");
         let about = "the code is wrong or expired: find it in the server's log, or restart the \
                      server for a new one";
         return Err(refusal(Fault::Unauthorized, about));
     }
-    let pair = admin.admin_sessions.choose_first(&password, &from, Timestamp::now()).await;
+    let pair = sessions.choose_first(&password, &from, Timestamp::now()).await;
     if pair.is_ok() {
         admin.setup_code.end();
         tracing::info!(from, "chose the first password of the administrator");

@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use super::{Admin, PASSWORD, ask_at};
-use crate::support::app::Vendors;
+use crate::support::app::{TestServer, Vendors};
 use crate::support::process::{ServerProcess, program};
 
 const FIRST: &str = "correct horse battery";
@@ -136,6 +136,16 @@ async fn a_restart_keeps_it_and_a_command_replaces_it(server: &mut ServerProcess
     }
 }
 
+/// A stranger with a wrong code gets the same answer with a password as without.
+async fn the_internet_does_not_learn_whether_there_is_one(server: &TestServer) {
+    let body = json!({"code": "1234-5678", "password": FIRST});
+    let asked = reqwest::Client::new().post(server.http_url("/api/admin/setup")).json(&body);
+    let refused = asked.header("X-Forwarded-For", "203.0.113.9").send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    let told = refused.text().await.unwrap();
+    assert!(told.contains("the code is wrong or expired"), "{told}");
+}
+
 #[tokio::test]
 async fn a_configured_password_cannot_be_set_or_changed() {
     let vendors = Vendors::start().await;
@@ -153,6 +163,7 @@ async fn a_configured_password_cannot_be_set_or_changed() {
         super::ask(&admin.server, Method::POST, "/api/admin/password", &admin.token, body).await;
     let about = told.1["error"]["message"].as_str().unwrap();
     assert!(told.0 == 409 && about.contains("`admin.password`"), "{about}");
+    the_internet_does_not_learn_whether_there_is_one(&admin.server).await;
     // The limit is ten attempts a minute, as for logins.
     let body = json!({"code": "x", "password": FIRST});
     let mut last = 0;

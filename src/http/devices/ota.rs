@@ -270,22 +270,25 @@ pub(crate) async fn activate(
     if rule == AdmissionRule::Open && !access.auth.needs_token(&request) {
         return Ok(done());
     }
+    let waits = || HttpResponse::Accepted().json(json!({"message": "waiting to be bound"}));
     let device = access.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?;
+    let may_talk = device.as_ref().is_some_and(|device| rule.admits(device, &caller));
+    // A caller from outside who has not the device's client id learns nothing about the device, not
+    // even whether there is one: a MAC address can be guessed.
+    if !may_talk && access.auth.is_from_outside(&request) {
+        return Ok(waits());
+    }
     let Some(device) = device else {
         return Err(refusal(
             Fault::NotFound,
             "no such device: it must request /xiaozhi/ota/ first",
         ));
     };
-    let may_talk = rule.admits(&device, &caller);
     if may_talk && rule != AdmissionRule::Code {
         return Ok(done());
     }
     let proven = proves_itself(&access, &caller, &device, &proof).await?;
-    if proven && may_talk {
-        return Ok(done());
-    }
-    Ok(HttpResponse::Accepted().json(json!({"message": "waiting to be bound"})))
+    Ok(if proven && may_talk { done() } else { waits() })
 }
 
 /// Returns true if the device answered the challenge with the key stored for its serial number. A

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sqlx::any::AnyPoolOptions;
 
 use super::{
-    CLIENT, DEVICE, as_admin, as_device, bind, boot, greeted, guarded, headers, read, report,
-    upgrade,
+    CLIENT, DEVICE, as_admin, as_device, bind, binding, boot, greeted, guarded, headers, read,
+    report, upgrade,
 };
 use crate::support::app::{TestServer, Vendors};
 
@@ -96,6 +96,42 @@ async fn a_device_from_outside_has_no_session_before_it_is_bound() {
     assert_eq!(as_admin(&server, Method::DELETE, &one).send().await.unwrap().status(), 204);
     assert_eq!(upgrade(&server, &from_outside(Some(token))).await.0, 401);
     assert!(boot_from_outside(&server).await["activation"]["code"].is_string());
+}
+
+/// The answers of the activation to a stranger who sends this device id, without and with a proof
+/// for the challenge that the stranger got.
+async fn activations_of_a_stranger(server: &TestServer, device: &str) -> Vec<(u16, Value)> {
+    let ask = |path: &str, body: Value| {
+        let asked = reqwest::Client::new().post(server.http_url(path)).header(PROXY.0, PROXY.1);
+        asked.header("Device-Id", device).header("Client-Id", "a stranger").json(&body).send()
+    };
+    let before = read(ask("/xiaozhi/ota/activate", json!({})).await.unwrap()).await;
+    let (_, booted) = read(ask("/xiaozhi/ota/", json!({})).await.unwrap()).await;
+    let challenge = &booted["activation"]["challenge"];
+    assert!(challenge.is_string(), "{booted}");
+    let proof = json!({"algorithm": "hmac-sha256", "challenge": challenge, "hmac": "00"});
+    let proven = read(ask("/xiaozhi/ota/activate", proof).await.unwrap()).await;
+    vec![before, proven]
+}
+
+#[tokio::test]
+async fn a_stranger_does_not_learn_which_devices_exist() {
+    let vendors = Vendors::start().await;
+    for configure in [guarded as fn(&mut Config), binding] {
+        let server = TestServer::start(&vendors, configure).await;
+        let key = as_admin(&server, Method::PUT, "/api/provisioning/SN-1");
+        let key = key.json(&json!({"key": "5a".repeat(32)})).send().await.unwrap();
+        assert_eq!(key.status(), 204);
+        let known = as_device(&server, Method::POST, "/xiaozhi/ota/");
+        let known = known.header("Serial-Number", "SN-1").json(&report("2.0.0")).send().await;
+        assert_eq!(known.unwrap().status(), 200);
+        let waits = (202, json!({"message": "waiting to be bound"}));
+        for device in [DEVICE, "02:00:00:00:00:99"] {
+            let told = activations_of_a_stranger(&server, device).await;
+            assert_eq!(told, [waits.clone(), waits.clone()], "{device}");
+        }
+        server.stop().await;
+    }
 }
 
 #[tokio::test]

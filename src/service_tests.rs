@@ -141,8 +141,9 @@ impl ServiceTests {
     }
 
     async fn speak(&self, line: Line) -> Result<Found, String> {
-        self.trials.check_limits().map_err(|error| error.to_string())?;
+        let mut speech = self.trials.begin_use().map_err(|error| error.to_string())?;
         let text = line.text.to_string();
+        speech.synthesises(&text);
         let begun = Instant::now();
         let mut spoken = self.tts.speak(line);
         let mut first = None;
@@ -153,12 +154,12 @@ impl ServiceTests {
             first.get_or_insert_with(|| begun.elapsed());
             rate_hz = piece.sample_rate_hz;
             samples.extend_from_slice(&piece.samples);
-            if pcm::duration(samples.len(), rate_hz) > LONGEST {
+            let length = pcm::duration(samples.len(), rate_hz);
+            speech.has_said(length);
+            if length > LONGEST {
                 break;
             }
         }
-        let length = pcm::duration(samples.len(), rate_hz.max(1));
-        self.trials.count_speech(length, text.chars().count());
         let sound = Some(Sound { samples, rate_hz });
         Ok(Found { first, text, sound })
     }
@@ -178,9 +179,13 @@ impl ServiceTests {
     }
 
     async fn recognise(&self, recording: &[i16]) -> Result<Found, String> {
+        let mut speech = self.trials.begin_use().map_err(|error| error.to_string())?;
         let recognised = async {
             let mut stream = self.asr.open(UtteranceSpec::default()).await?;
+            let mut heard = 0;
             for piece in recording.chunks(pcm::samples_in(PIECE, SAMPLE_RATE_HZ)) {
+                heard += piece.len();
+                speech.has_heard(pcm::duration(heard, SAMPLE_RATE_HZ));
                 stream.push(piece).await?;
             }
             stream.finish().await
@@ -210,4 +215,97 @@ fn told(error: &ProviderError) -> String {
         .chain(causes.map(ToString::to_string))
         .collect::<Vec<_>>()
         .join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream::{self, BoxStream};
+    use hearken_base::reloadable::Reloadable;
+    use hearken_dialogue::DialogueSettings;
+    use hearken_dialogue::usage::{UsageMeter, UsageSettings};
+    use hearken_ports::usage::Used;
+    use hearken_ports::{AsrStream, Llm, LlmDelta, Pcm, Prompt, Transcript};
+    use jiff::civil::date;
+
+    use super::*;
+
+    /// Services that accept two seconds of work and never complete it.
+    struct Hanging;
+
+    #[async_trait::async_trait]
+    impl Asr for Hanging {
+        async fn open(&self, _: UtteranceSpec) -> Result<Box<dyn AsrStream>, ProviderError> {
+            Ok(Box::new(Self))
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl AsrStream for Hanging {
+        async fn push(&mut self, _: &[i16]) -> Result<(), ProviderError> {
+            Ok(())
+        }
+
+        async fn finish(self: Box<Self>) -> Result<Transcript, ProviderError> {
+            std::future::pending().await
+        }
+    }
+
+    impl Tts for Hanging {
+        fn speak(&self, _: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+            let second = || Ok(Pcm { samples: vec![1; 24_000].into(), sample_rate_hz: 24_000 });
+            stream::iter([second(), second()]).chain(stream::pending()).boxed()
+        }
+    }
+
+    impl Llm for Hanging {
+        fn reply(&self, _: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+            stream::pending().boxed()
+        }
+    }
+
+    fn tests_with(settings: UsageSettings) -> (ServiceTests, UsageMeter) {
+        let meter = UsageMeter::new(settings, || date(2026, 1, 1));
+        let dialogue = Reloadable::new(DialogueSettings::default());
+        let now = Arc::new(String::new);
+        let trials = Trials::new(Arc::new(Hanging), dialogue, now, meter.clone());
+        let tests =
+            ServiceTests::new(Arc::new(Hanging), Arc::new(Hanging), trials, Language::English);
+        (tests, meter)
+    }
+
+    fn speech_of(text: &str) -> ServiceTest {
+        ServiceTest::Tts { text: Some(text.into()), voice: String::new() }
+    }
+
+    fn two_seconds() -> ServiceTest {
+        ServiceTest::Asr(Some(vec![1; 32_000]))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_test_that_is_cut_counts_with_what_it_has_used() {
+        let said = Used { said_chars: 5, said_ms: 2_000, ..Used::default() };
+        let heard = Used { heard_ms: 2_000, ..Used::default() };
+        for (test, used) in [(speech_of("hello"), said), (two_seconds(), heard)] {
+            let (tests, meter) = tests_with(UsageSettings::default());
+            let tested = tests.run(test).await.unwrap();
+            assert_eq!(tested.outcome.unwrap_err(), "no answer within 30 s");
+            let rows = meter.take_unsaved().rows;
+            let counted: Vec<Used> = rows.iter().map(|(_, used)| *used).collect();
+            assert_eq!(counted, [used]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_service_is_tested_beyond_a_daily_limit() {
+        let second = UsageSettings { total_seconds: 1, ..UsageSettings::default() };
+        let (tests, meter) = tests_with(second);
+        tests.run(two_seconds()).await.unwrap();
+        let before = meter.take_unsaved().rows;
+        for test in [two_seconds(), speech_of("hello"), ServiceTest::Asr(None), ServiceTest::Llm] {
+            let service = test.service();
+            let refused = tests.run(test).await.unwrap().outcome.unwrap_err();
+            assert!(refused.contains("nothing is left today"), "{service:?}: {refused}");
+        }
+        assert_eq!((before.len(), meter.take_unsaved().rows.len()), (1, 0));
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use hearken_base::ms::in_ms;
 use hearken_base::reloadable::Reloadable;
 use hearken_dialogue::role::AssignedRole;
 use hearken_dialogue::usage::UsageMeter;
@@ -109,18 +110,19 @@ impl Trials {
         self.answer(&[], words, role).await
     }
 
-    /// Returns an error if a daily limit is reached.
-    pub(crate) fn check_limits(&self) -> Result<(), TrialError> {
+    /// Begins a use of a recogniser or a synthesiser.
+    ///
+    /// # Errors
+    /// A daily limit is reached.
+    pub(crate) fn begin_use(&self) -> Result<SpeechUse<'_>, TrialError> {
+        self.check_limits()?;
+        Ok(SpeechUse { usage: &self.usage, used: Used::default() })
+    }
+
+    fn check_limits(&self) -> Result<(), TrialError> {
         self.usage
             .reached("", None)
             .map_or(Ok(()), |reached| Err(TrialError::LimitReached(reached)))
-    }
-
-    /// Counts synthesised speech: its length and its number of characters.
-    pub(crate) fn count_speech(&self, length: Duration, characters: usize) {
-        let said_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        let used = Used { said_ms, said_chars: characters as u64, ..Used::default() };
-        self.usage.count(USAGE_KIND, "", "", &used);
     }
 
     async fn answer(
@@ -168,6 +170,37 @@ impl Trials {
             model: role.model.clone(),
             ..Prompt::default()
         }
+    }
+}
+
+/// Use of a recogniser or a synthesiser. Counted when dropped: a trial that fails or is cut counts
+/// with what it has used.
+pub(crate) struct SpeechUse<'a> {
+    usage: &'a UsageMeter,
+    used: Used,
+}
+
+impl SpeechUse<'_> {
+    /// Adds a text for the synthesiser.
+    pub(crate) fn synthesises(&mut self, text: &str) {
+        let said_chars = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+        self.used.add(&Used { said_chars, ..Used::default() });
+    }
+
+    /// Sets the length of the synthesised speech.
+    pub(crate) fn has_said(&mut self, length: Duration) {
+        self.used.said_ms = in_ms(length);
+    }
+
+    /// Sets the length of the audio for the recogniser.
+    pub(crate) fn has_heard(&mut self, length: Duration) {
+        self.used.heard_ms = in_ms(length);
+    }
+}
+
+impl Drop for SpeechUse<'_> {
+    fn drop(&mut self) {
+        self.usage.count(USAGE_KIND, "", "", &self.used);
     }
 }
 

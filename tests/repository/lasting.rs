@@ -9,11 +9,12 @@ use super::tidy::complain;
 /// Heading of the table in SECURITY.md: route, file, what ends it.
 const HEADING: &str = "## What lasts, and what ends it\n";
 /// Calls that create a response which outlasts its request.
-const LASTING: [&str; 5] = [
+const LASTING: [&str; 6] = [
     "hearken_socket::upgrade(",
     "hearken_socket::upgrade_with_limit(",
     "WebSocketBridge::new(",
     ".streaming(",
+    "SizedStream::new(",
     "NamedFile",
 ];
 

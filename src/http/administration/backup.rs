@@ -4,20 +4,28 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use actix_files::NamedFile;
+use actix_web::body::SizedStream;
 use actix_web::http::header::{ContentDisposition, DispositionParam, DispositionType};
-use actix_web::web;
+use actix_web::{HttpResponse, web};
+use bytes::{Bytes, BytesMut};
+use futures_util::Stream;
+use futures_util::stream::unfold;
 use hearken_base::{Secret, private_files};
 use hearken_ports::store::{AuditEntry, SettingsStore};
 use hearken_proto::fault::Fault;
 use hearken_store::{BackupError, SqlStore};
 use jiff::Timestamp;
 use serde_json::json;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::extract::AdminSession;
-use crate::http::fault::{Faults, Refusal, refusal, store_failed};
+use crate::http::fault::{Faults, RouteResult, refusal, store_failed};
+
+/// Size of the pieces in which a backup is read, in bytes.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// Creates backups, one at a time.
 pub struct Backups {
@@ -69,10 +77,7 @@ async fn written(
 /// Returns a backup of the whole store; it contains secrets.
 #[utoipa::path(get, path = "/api/admin/backup", tag = "administrator",
     responses((status = 200, body = String, content_type = "application/x-ndjson"), Faults))]
-pub(crate) async fn download(
-    session: AdminSession,
-    backups: web::Data<Backups>,
-) -> Result<NamedFile, Refusal> {
+pub(crate) async fn download(session: AdminSession, backups: web::Data<Backups>) -> RouteResult {
     let Ok(free) = Arc::clone(&backups.free).try_acquire_owned() else {
         return Err(refusal(Fault::Conflict, "another backup is being made: try again later"));
     };
@@ -93,19 +98,71 @@ pub(crate) async fn download(
             refusal(Fault::Unavailable, "the backup cannot be written to the data folder")
         }
     })?;
-    named(file, now).map_err(|error| {
+    let response = response_with(File::from_std(file), now).await;
+    response.map_err(|error| {
         tracing::warn!(%error, "cannot send a backup");
         refusal(Fault::Internal, "the backup cannot be read")
     })
 }
 
-fn named(file: std::fs::File, now: Timestamp) -> std::io::Result<NamedFile> {
+/// Returns the whole file. Each request makes another backup: ranges of several responses would be
+/// put together to a file that is none of them.
+async fn response_with(file: File, now: Timestamp) -> std::io::Result<HttpResponse> {
+    let length = file.metadata().await?.len();
     let name = format!("hearken-{}.backup", now.strftime("%Y-%m-%d"));
     let place = ContentDisposition {
         disposition: DispositionType::Attachment,
-        parameters: vec![DispositionParam::Filename(name.clone())],
+        parameters: vec![DispositionParam::Filename(name)],
     };
-    let kind = "application/x-ndjson".parse().map_err(std::io::Error::other)?;
-    let file = NamedFile::from_file(file, name)?;
-    Ok(file.set_content_disposition(place).set_content_type(kind).use_etag(false))
+    Ok(HttpResponse::Ok()
+        .content_type("application/x-ndjson")
+        .insert_header(place)
+        .body(SizedStream::new(length, pieces(file))))
+}
+
+/// Reads a file to its end. An error breaks the connection, so that the client does not treat the
+/// file as complete.
+fn pieces(file: File) -> impl Stream<Item = std::io::Result<Bytes>> {
+    unfold(Some(file), |file| async move {
+        let mut file = file?;
+        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+        match file.read_buf(&mut piece).await {
+            Ok(read) => (read > 0).then(|| (Ok(piece.freeze()), Some(file))),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read a backup to its end");
+                Some((Err(error), None))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use actix_web::body::{BodySize, MessageBody as _, to_bytes};
+    use actix_web::http::header::{ACCEPT_RANGES, CONTENT_DISPOSITION};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_of_any_size_is_sent_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("backup");
+        for size in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, 3 * PIECE_BYTES + 7] {
+            let content: Vec<u8> = (0..=u8::MAX).cycle().take(size).collect();
+            std::fs::write(&path, &content).unwrap();
+            let file = File::open(&path).await.unwrap();
+            let response = response_with(file, Timestamp::UNIX_EPOCH).await.unwrap();
+            assert_eq!(response.status(), 200);
+            let headers = response.headers();
+            assert_eq!(response.body().size(), BodySize::Sized(size as u64));
+            assert_eq!(
+                headers[CONTENT_DISPOSITION].to_str().unwrap(),
+                "attachment; filename=\"hearken-1970-01-01.backup\""
+            );
+            assert!(!headers.contains_key(ACCEPT_RANGES));
+            assert!(to_bytes(response.into_body()).await.unwrap() == content, "{size}");
+        }
+    }
 }

@@ -36,6 +36,25 @@ async fn a_downloaded_backup_can_be_restored() {
 }
 
 #[tokio::test]
+async fn a_client_that_resumes_a_download_gets_a_whole_backup() {
+    let vendors = Vendors::start().await;
+    let admin = Admin::start(&vendors, |_| {}).await;
+    let url = admin.server.http_url("/api/admin/backup");
+    for range in ["bytes=100-", "bytes=0-9", "bytes=-5", "bytes=999999999-"] {
+        let asked = Client::new().get(&url).bearer_auth(&admin.token).header("Range", range);
+        let told = asked.send().await.unwrap();
+        assert_eq!(told.status(), 200, "{range}");
+        for header in ["accept-ranges", "content-range", "etag", "last-modified"] {
+            assert!(!told.headers().contains_key(header), "{range}: {header}");
+        }
+        let length = told.headers()["content-length"].to_str().unwrap().parse::<usize>().unwrap();
+        let told = told.text().await.unwrap();
+        assert_eq!(told.len(), length, "{range}");
+        assert!(told.lines().last().unwrap().starts_with("{\"end\":"), "{range}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn backups_are_for_administrators_and_run_one_at_a_time() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |_| {}).await;

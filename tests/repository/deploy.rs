@@ -101,6 +101,33 @@ fn nginx_admits_the_largest_bodies_of_each_route() {
 }
 
 #[test]
+fn nginx_logs_neither_queries_nor_ids() {
+    let config = text("nginx.conf");
+    let (_, format) = config.split_once("log_format ").unwrap();
+    let (format, _) = format.split_once(';').unwrap();
+    let logged: Vec<&str> = format
+        .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$'))
+        .filter(|word| word.starts_with('$'))
+        .collect();
+    let plain = [
+        "$remote_addr",
+        "$time_iso8601",
+        "$request_method",
+        "$logged_path",
+        "$status",
+        "$request_time",
+        "$upstream_addr",
+        "$sent_http_x_request_id",
+    ];
+    assert_eq!(logged, plain);
+    assert!(config.contains("map $uri $logged_path {"));
+    // The error log has no format: its lines of lesser levels contain the address of the request.
+    let levels: Vec<&str> =
+        config.lines().filter_map(|line| line.trim().strip_prefix("error_log ")).collect();
+    assert_eq!(levels, ["stderr crit;"]);
+}
+
+#[test]
 fn the_systemd_service_is_sandboxed() {
     let unit = text("hearken.service");
     for line in [

@@ -130,6 +130,17 @@ async fn one_is_killed(cluster: &mut Instances, turns: usize) {
     let seen = load.talk(messages, 3).await;
     assert_eq!(seen.troubles(), 0, "{seen:?}");
     load.check(&cluster.all[2].url(""), messages + 3).await;
+    nginx_logs_no_ids(cluster, &load.sessions);
+}
+
+/// The log of nginx has the paths of these sessions without their ids, also after an instance broke
+/// off their requests: the id of a session admits to it.
+fn nginx_logs_no_ids(cluster: &Instances, sessions: &[String]) {
+    let log = cluster.nginx_log();
+    assert!(log.contains(" POST /api/sessions/*/chat 200 "), "{log}");
+    for session in sessions {
+        assert!(!log.contains(session), "{session} is in the log of nginx");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

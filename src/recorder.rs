@@ -5,16 +5,17 @@
 //!   are dropped and counted, with one warning per connection.
 //! - Files are readable by their owner only, and contain no tokens, such as those for cameras'
 //!   pictures, nor the `Client-Id`, with which a token can be requested.
+//! - Recordings of a device can be deleted, also while they are written.
 //! - One thread writes all files; it ends when the recorder is dropped. A file is closed one or two
 //!   seconds after its sink was dropped: no message announces that, because the queue may be full.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,14 +24,17 @@ use hearken_base::redaction::redact;
 use hearken_dialogue::metrics;
 use hearken_ports::{RecordedFrame, RecordingSink};
 use hearken_proto::device::Uplink;
-use hearken_proto::recording::{Content, Frame, Header};
+use hearken_proto::recording::{Content, Frame, Header, Recording};
 use time::OffsetDateTime;
 use time::macros::format_description;
+use tokio::sync::oneshot;
 
 /// Capacity of the queue to the disk, in frames: about eight seconds of 20 devices in full conversation.
 const QUEUE_FRAMES: usize = 8_192;
 /// Maximum number of frames held until both hellos have arrived; after that, the header is written without them.
 const MAX_HELD: usize = 64;
+/// Maximum length of the header of a file that is read to find its device, in bytes.
+const MAX_HEADER_BYTES: u64 = 64 << 10;
 /// Extension of the files' names.
 const EXTENSION: &str = ".jsonl";
 /// Idle time after which files are flushed, and interval at which files without a sink are closed.
@@ -50,14 +54,31 @@ pub struct Recorder {
     directory: PathBuf,
     queue: SyncSender<WriterMessage>,
     next: AtomicU64,
+    /// Recordings whose files are not created yet.
+    unopened: Mutex<Vec<Unopened>>,
     writer: Option<JoinHandle<()>>,
+}
+
+/// Recording whose file is not created yet.
+struct Unopened {
+    device_id: Option<String>,
+    is_deleted: Weak<AtomicBool>,
 }
 
 /// Message to the writing thread.
 enum WriterMessage {
-    Open { id: u64, path: PathBuf, header: Box<Header>, sink: Weak<()> },
+    Open { id: u64, file: NewFile, sink: Weak<()> },
     Frame { id: u64, frame: Frame },
+    Delete { device_id: String, deleted: oneshot::Sender<io::Result<usize>> },
     End,
+}
+
+/// File to create.
+struct NewFile {
+    path: PathBuf,
+    header: Box<Header>,
+    /// True if the device was deleted in the meantime.
+    is_deleted: Arc<AtomicBool>,
 }
 
 impl Recorder {
@@ -70,9 +91,39 @@ impl Recorder {
         private_files::create_folder(&directory)?;
         private_files::tighten_folder(&directory, |name| name.ends_with(EXTENSION));
         let (queue, lines) = sync_channel(QUEUE_FRAMES);
-        let write = move || Writer::default().run(&lines);
+        let mut writing = Writer { directory: directory.clone(), files: HashMap::new() };
+        let write = move || writing.run(&lines);
         let writer = std::thread::Builder::new().name("recorder".into()).spawn(write)?;
-        Ok(Self { directory, queue, next: AtomicU64::new(1), writer: Some(writer) })
+        let next = AtomicU64::new(1);
+        Ok(Self { directory, queue, next, unopened: Mutex::default(), writer: Some(writer) })
+    }
+
+    /// Deletes the recordings of a device, also those in progress. Returns the number of files.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file cannot be deleted; the others are.
+    pub async fn delete(&self, device_id: &str) -> io::Result<usize> {
+        for recording in self.unopened().iter() {
+            if recording.device_id.as_deref() == Some(device_id)
+                && let Some(is_deleted) = recording.is_deleted.upgrade()
+            {
+                is_deleted.store(true, Ordering::Release);
+            }
+        }
+        let (done, deleted) = oneshot::channel();
+        let order = WriterMessage::Delete { device_id: device_id.to_owned(), deleted: done };
+        let queue = self.queue.clone();
+        // The queue may be full.
+        let sent = tokio::task::spawn_blocking(move || queue.send(order).is_ok()).await;
+        let ended = || io::Error::other("the recorder has ended");
+        if !sent.map_err(io::Error::other)? {
+            return Err(ended());
+        }
+        deleted.await.map_err(|_| ended())?
+    }
+
+    fn unopened(&self) -> MutexGuard<'_, Vec<Unopened>> {
+        self.unopened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creates the sink of one connection, which starts now.
@@ -83,13 +134,20 @@ impl Recorder {
     fn new_sink(&self, meta: RecordingMeta) -> FileSink {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(file_name(meta.device_id.as_deref(), id));
+        let is_deleted = Arc::new(AtomicBool::new(false));
+        let mut unopened = self.unopened();
+        unopened.retain(|recording| recording.is_deleted.strong_count() > 0);
+        let device_id = meta.device_id.clone();
+        unopened.push(Unopened { device_id, is_deleted: Arc::downgrade(&is_deleted) });
+        drop(unopened);
         let header =
             Header { device_id: meta.device_id, framing: meta.framing, ..Header::default() };
+        let file = NewFile { path, header: Box::new(header), is_deleted };
         FileSink {
             id,
             queue: Some(self.queue.clone()),
             begin: None,
-            opening: Some(PendingHeader { path, header: Box::new(header), held: Vec::new() }),
+            opening: Some(PendingHeader { file, held: Vec::new() }),
             alive: Arc::default(),
             lossy: false,
         }
@@ -113,16 +171,30 @@ impl Drop for Recorder {
 fn file_name(device_id: Option<&str>, id: u64) -> String {
     let format = format_description!("[year][month][day]T[hour][minute][second]Z");
     let time = OffsetDateTime::now_utc().format(&format).unwrap_or_else(|_| "unknown".into());
-    let mut device: String = device_id
-        .unwrap_or_default()
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(32)
-        .collect();
-    if device.is_empty() {
-        device.push_str("unnamed");
+    format!("{time}-{}-{id}{EXTENSION}", device_part(device_id))
+}
+
+/// Returns the part of a file's name that depends on the device; several devices may have the same.
+fn device_part(device_id: Option<&str>) -> String {
+    let letters = device_id.unwrap_or_default().chars().filter(char::is_ascii_alphanumeric);
+    let part: String = letters.take(32).collect();
+    if part.is_empty() { "unnamed".into() } else { part }
+}
+
+/// Returns true if a file is a recording of this device.
+fn is_of(path: &Path, device_id: &str) -> io::Result<bool> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut parts = name.strip_suffix(EXTENSION).unwrap_or_default().split('-').skip(1);
+    if parts.next().is_none_or(|part| part != device_part(Some(device_id))) {
+        return Ok(false);
     }
-    format!("{time}-{device}-{id}{EXTENSION}")
+    let mut line = String::new();
+    let mut file = BufReader::new(File::open(path)?.take(MAX_HEADER_BYTES));
+    if let Err(error) = file.read_line(&mut line) {
+        return if error.kind() == io::ErrorKind::InvalidData { Ok(false) } else { Err(error) };
+    }
+    let found = Recording::parse(&line).ok().and_then(|recording| recording.header.device_id);
+    Ok(found.as_deref() == Some(device_id))
 }
 
 struct FileSink {
@@ -137,25 +209,25 @@ struct FileSink {
 
 /// Recording whose header is not written yet, because the hellos may still correct it.
 struct PendingHeader {
-    path: PathBuf,
-    header: Box<Header>,
+    file: NewFile,
     held: Vec<Frame>,
 }
 
 impl PendingHeader {
     /// Copies framing and audio formats from a hello to the header. Returns true once both hellos have arrived.
     fn learn(&mut self, content: &Content) -> bool {
+        let header = &mut self.file.header;
         match content {
             Content::Up(json) if json["type"] == "hello" => {
                 if let Ok(Uplink::Hello(hello)) = Uplink::decode(&json.to_string()) {
-                    self.header.framing = hello.version.unwrap_or(self.header.framing);
-                    self.header.uplink = hello.audio_params;
+                    header.framing = hello.version.unwrap_or(header.framing);
+                    header.uplink = hello.audio_params;
                 }
                 false
             }
             Content::Down(json) if json["type"] == "hello" => {
                 if let Ok(audio) = serde_json::from_value(json["audio_params"].clone()) {
-                    self.header.downlink = audio;
+                    header.downlink = audio;
                 }
                 true
             }
@@ -167,9 +239,9 @@ impl PendingHeader {
 impl FileSink {
     /// Opens the file with the current header.
     fn open(&mut self) {
-        let Some(PendingHeader { path, header, held }) = self.opening.take() else { return };
+        let Some(PendingHeader { file, held }) = self.opening.take() else { return };
         let sink = Arc::downgrade(&self.alive);
-        self.put(|id| WriterMessage::Open { id, path, header, sink });
+        self.put(|id| WriterMessage::Open { id, file, sink });
         for frame in held {
             self.put(|id| WriterMessage::Frame { id, frame });
         }
@@ -236,6 +308,7 @@ impl OpenFile {
 /// State of the writing thread.
 #[derive(Default)]
 struct Writer {
+    directory: PathBuf,
     files: HashMap<u64, OpenFile>,
 }
 
@@ -280,22 +353,11 @@ impl Writer {
         goes_on
     }
 
-    /// Writes one message. A file that fails is logged once and abandoned. Returns false at the end.
+    /// Processes one message. A file that fails is logged once and abandoned. Returns false at the
+    /// end.
     fn write(&mut self, line: WriterMessage) -> bool {
         match line {
-            WriterMessage::Open { id, path, header, sink } => {
-                match private_files::create_new(&path) {
-                    Ok(file) => {
-                        let mut file = BufWriter::new(file);
-                        if log_failure(&path, file.write_all(header.to_line().as_bytes())) {
-                            self.files.insert(id, OpenFile { path, file, sink });
-                        }
-                    }
-                    Err(e) => {
-                        log_failure(&path, Err(e));
-                    }
-                }
-            }
+            WriterMessage::Open { id, file, sink } => self.open(id, file, sink),
             WriterMessage::Frame { id, frame } => {
                 if let Some(open) = self.files.get_mut(&id)
                     && !log_failure(&open.path, open.file.write_all(frame.to_line().as_bytes()))
@@ -303,9 +365,57 @@ impl Writer {
                     self.files.remove(&id);
                 }
             }
+            WriterMessage::Delete { device_id, deleted } => {
+                // Without a receiver, the request was given up.
+                deleted.send(self.delete(&device_id)).ok();
+            }
             WriterMessage::End => return false,
         }
         true
+    }
+
+    fn open(&mut self, id: u64, file: NewFile, sink: Weak<()>) {
+        let NewFile { path, header, is_deleted } = file;
+        if is_deleted.load(Ordering::Acquire) {
+            return;
+        }
+        match private_files::create_new(&path) {
+            Ok(file) => {
+                let mut file = BufWriter::new(file);
+                if log_failure(&path, file.write_all(header.to_line().as_bytes())) {
+                    self.files.insert(id, OpenFile { path, file, sink });
+                }
+            }
+            Err(e) => {
+                log_failure(&path, Err(e));
+            }
+        }
+    }
+
+    /// Deletes the files of a device; what follows of a recording in progress is not written.
+    fn delete(&mut self, device_id: &str) -> io::Result<usize> {
+        // The device is in the header, which may not be on the disk yet.
+        self.files.retain(|_, file| file.flush());
+        let mut deleted = 0;
+        let mut failed = Ok(());
+        for entry in std::fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            let removed = is_of(&path, device_id).and_then(|is_its_own| {
+                if is_its_own {
+                    self.files.retain(|_, file| file.path != path);
+                    std::fs::remove_file(&path)?;
+                }
+                Ok(usize::from(is_its_own))
+            });
+            match removed {
+                Ok(files) => deleted += files,
+                Err(error) => {
+                    tracing::error!(file = %path.display(), %error, "cannot delete a recording");
+                    failed = Err(error);
+                }
+            }
+        }
+        failed.map(|()| deleted)
     }
 }
 
@@ -406,6 +516,70 @@ mod tests {
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let recording = Recording::parse(&fs::read_to_string(file).unwrap()).unwrap();
         assert_eq!(recording.frames.len(), 3, "queued frames are written");
+    }
+
+    /// Names of the devices with recordings in a folder, sorted.
+    fn devices_in(folder: &Path) -> Vec<String> {
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let device = |path: PathBuf| {
+            let text = fs::read_to_string(path).unwrap();
+            Recording::parse(&text).unwrap().header.device_id.unwrap_or_default()
+        };
+        let mut devices: Vec<String> = files.map(device).collect();
+        devices.sort();
+        devices
+    }
+
+    fn frame() -> RecordedFrame {
+        RecordedFrame::DownAudio(Bytes::from_static(&[1]))
+    }
+
+    #[tokio::test]
+    async fn the_recordings_of_a_deleted_device_are_deleted_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = Recorder::new(folder.path()).unwrap();
+        let like = "aa:bb-cc";
+        let long = "x".repeat(40);
+        let longer = format!("{long}y");
+        for device in ["aa:bb:cc", like, "aabbcc", long.as_str(), longer.as_str(), "::", "-"] {
+            drop(recorder.sink(meta(Some(device))));
+        }
+        drop(recorder.sink(meta(None)));
+        fs::write(folder.path().join("notes-aabbcc-1.txt"), "kept").unwrap();
+        assert_eq!(recorder.delete("aa:bb:cc").await.unwrap(), 1);
+        assert_eq!(recorder.delete("aa:bb:cc").await.unwrap(), 0, "there are none left");
+        assert_eq!(recorder.delete(&long).await.unwrap(), 1);
+        assert_eq!(recorder.delete("::").await.unwrap(), 1);
+        assert_eq!(recorder.delete("..").await.unwrap(), 0);
+        drop(recorder);
+        fs::remove_file(folder.path().join("notes-aabbcc-1.txt")).unwrap();
+        assert_eq!(devices_in(folder.path()), ["", "-", like, "aabbcc", longer.as_str()]);
+    }
+
+    #[tokio::test]
+    async fn recordings_in_progress_of_a_deleted_device_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = Recorder::new(folder.path()).unwrap();
+        let mut open = recorder.new_sink(meta(Some("a")));
+        open.frame(frame());
+        open.open();
+        let mut not_open = recorder.new_sink(meta(Some("a")));
+        not_open.frame(frame());
+        let mut other = recorder.new_sink(meta(Some("b")));
+        other.frame(frame());
+        assert_eq!(recorder.delete("a").await.unwrap(), 1);
+        for sink in [&mut open, &mut not_open, &mut other] {
+            sink.frame(frame());
+        }
+        // The device connects again.
+        let mut again = recorder.new_sink(meta(Some("a")));
+        again.frame(frame());
+        drop((open, not_open, other, again));
+        assert_eq!(recorder.delete("of nobody").await.unwrap(), 0);
+        let last = recorder.new_sink(meta(Some("c")));
+        assert_eq!(recorder.unopened().len(), 1, "the files of the others were created");
+        drop((last, recorder));
+        assert_eq!(devices_in(folder.path()), ["a", "b", "c"]);
     }
 
     #[test]

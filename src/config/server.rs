@@ -27,8 +27,8 @@ pub struct ServerConfig {
     #[schemars(range(min = 100, max = 10_000))]
     pub shutdown_timeout_ms: u64,
     /// Folder in which every device session is recorded; `hearken serve --record DIR`
-    /// overrides it. Recordings contain speech, are readable by their owner only, and have
-    /// tokens masked. Empty disables recording.
+    /// overrides it. Recordings contain speech, are readable by their owner only, have
+    /// tokens masked, and are deleted with their device. Empty disables recording.
     pub record_dir: PathBuf,
     /// Folder for the database and the secrets that the server generates. Empty selects
     /// `hearken` in `XDG_DATA_HOME`, or `~/.local/share/hearken` if that variable is not

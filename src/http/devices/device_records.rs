@@ -394,7 +394,7 @@ fn prompt_of(text: &str) -> Result<String, Refusal> {
     Ok(text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())
 }
 
-/// Deletes a device and its history, and ends its connection.
+/// Deletes a device, its history and its recordings, and ends its connection.
 #[utoipa::path(delete, path = "/api/devices/{id}", tag = "devices", params(("id" = String, Path,)),
     responses((status = 204), Faults))]
 pub(crate) async fn forget(
@@ -419,7 +419,14 @@ pub(crate) async fn forget(
     let said = HistoryPart::Client(id.to_string());
     let turns = history.delete(&said).await.map_err(|e| store_failed(&e))?;
     usage.forget(&id).await.map_err(|e| store_failed(&e))?;
-    if !was_known && turns == 0 {
+    let recordings = match &device_endpoint.recorder {
+        Some(recorder) => recorder.delete(id.as_str()).await.map_err(|error| {
+            tracing::warn!(%error, device = %id, "cannot delete the recordings of a device");
+            refusal(Fault::Unavailable, "a recording of the device cannot be deleted: see the log")
+        })?,
+        None => 0,
+    };
+    if !was_known && turns == 0 && recordings == 0 {
         return Err(no_such_device());
     }
     Ok(HttpResponse::NoContent().finish())

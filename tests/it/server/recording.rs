@@ -87,6 +87,26 @@ async fn a_recorded_session_is_complete_and_can_be_replayed() {
     assert_eq!(report.packets().received, good_answer().packets);
 }
 
+#[tokio::test]
+async fn recordings_are_deleted_with_their_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = folder.path().join("sessions");
+    let vendors = Vendors::start().await;
+    let server =
+        TestServer::start(&vendors, |config| config.server.record_dir.clone_from(&sessions)).await;
+    has_one_conversation(&server.device_url()).await;
+    only_file(&sessions);
+    let delete = async |device: &str| {
+        let url = server.http_url(&format!("/api/devices/{device}"));
+        reqwest::Client::new().delete(url).send().await.unwrap().status()
+    };
+    assert_eq!(delete("02:00:00:00:00:02").await, 404);
+    only_file(&sessions);
+    assert_eq!(delete("02:00:00:00:00:01").await, 204);
+    server.stop().await;
+    assert_eq!(std::fs::read_dir(&sessions).unwrap().count(), 0);
+}
+
 /// The program in an empty folder, configured for these vendors.
 pub(super) fn hearken(vendors: &Vendors, folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearken"));

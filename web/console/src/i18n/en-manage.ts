@@ -155,7 +155,7 @@ export const enManage = {
   'waiting.drop': 'Drop call',
   'waiting.drop.sure': 'Drop the call of {tool} for {name}? It will not run, even if the user agrees later.',
   'waiting.dropped': 'Call dropped.',
-  'waiting.gone': 'This call is no longer pending: the user has answered, or the time has expired.',
+  'waiting.gone': 'This call is no longer pending here: the user has answered, the time has expired, or another instance of the server asked.',
 
   'policy.title': 'Tool permissions',
   'policy.about': 'Sets whether the model may call a tool at once, only with the user’s consent, or never. The most specific rule applies. Without a rule, the user is asked before camera use and before calls that may delete or overwrite data, if the model has read untrusted content.',
@@ -192,6 +192,8 @@ export const enManage = {
   'tools.state.connecting': 'connecting',
   'tools.state.failed': 'failed',
   'tools.state.disabled': 'disabled',
+  'tools.allClients': 'All tool clients',
+  'tools.allClients.about': 'A tool client chooses its own name, and can change it. To disable one for certain, disable all tool clients.',
   'tools.origin.configuration': 'from config.toml',
   'tools.origin.api': 'added here',
   'tools.origin.endpoint': 'tool client',

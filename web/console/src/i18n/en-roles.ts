@@ -24,7 +24,7 @@ export const enRoles = {
   'roles.group.answers': 'General',
   'roles.group.sounds': 'Voice and language',
   'roles.group.tools': 'Tools',
-  'roles.group.manners': 'Conversation',
+  'roles.group.conversation': 'Conversation',
   'roles.group.privacy': 'Privacy',
   'roles.group.limits': 'Daily limits',
   'roles.field.name': 'Role name',

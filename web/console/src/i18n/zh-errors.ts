@@ -104,6 +104,7 @@ const MESSAGES: readonly (readonly [RegExp, string])[] = [
   [/no device waits with this code|no device is waiting .*code|code belongs to no device/, '没有设备使用此验证码。'],
   [/wait a minute before the next code/, '输入错误验证码的次数过多，请一分钟后再试。'],
   [/no such device/, '设备不存在。'],
+  [/recording of the device cannot be deleted/, '无法删除此设备的录音，请查看服务器日志。'],
   [/too many (?:orders|commands) waiting|too many waiting (?:orders|commands)/, '等待执行的设备命令过多，请稍后再试。'],
   [/device is not connected/, '设备离线。'],
   [/device did not answer/, '设备没有响应。'],

@@ -156,7 +156,7 @@ export const zhManage: Record<keyof typeof enManage, string> = {
   'waiting.drop': '放弃调用',
   'waiting.drop.sure': '确定放弃为 {name} 调用 {tool}？之后即使用户同意，也不会执行。',
   'waiting.dropped': '已放弃调用。',
-  'waiting.gone': '此调用已不在待确认状态：用户已回答，或已超时。',
+  'waiting.gone': '此调用在此处已不在待确认状态：用户已回答、已超时，或由服务器的其他实例询问。',
 
   'policy.title': '工具权限',
   'policy.about': '设置模型能否调用工具：直接调用、先征得用户同意，或禁止调用。多条规则同时适用时，以最具体的一条为准。没有适用的规则时，如果模型读取过不可信的内容，使用摄像头之前，以及执行可能删除或覆盖数据的调用之前，会先询问用户。',
@@ -193,6 +193,8 @@ export const zhManage: Record<keyof typeof enManage, string> = {
   'tools.state.connecting': '连接中',
   'tools.state.failed': '失败',
   'tools.state.disabled': '已停用',
+  'tools.allClients': '全部工具客户端',
+  'tools.allClients.about': '工具客户端的名称由其自行决定，也可以更改。如需确保停用某个客户端，请停用全部工具客户端。',
   'tools.origin.configuration': '来自 config.toml',
   'tools.origin.api': '手动添加',
   'tools.origin.endpoint': '工具客户端',

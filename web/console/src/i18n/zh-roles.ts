@@ -26,7 +26,7 @@ export const zhRoles: Record<keyof typeof enRoles, string> = {
   'roles.group.answers': '基本设置',
   'roles.group.sounds': '音色和语言',
   'roles.group.tools': '工具',
-  'roles.group.manners': '对话方式',
+  'roles.group.conversation': '对话方式',
   'roles.group.privacy': '隐私',
   'roles.group.limits': '每日限额',
   'roles.field.name': '角色名称',

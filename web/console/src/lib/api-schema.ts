@@ -925,7 +925,7 @@ export interface components {
       system_prompt: string;
       /** Sampling temperature, 0 to 1; null for the configured one. */
       temperature: number | null;
-      /** Names of the disabled tool sources. */
+      /** Names of the disabled tool sources; `endpoint` stands for all tool clients. */
       tools_off: string[];
       /** Name of the synthesiser's voice. */
       voice: string;
@@ -971,7 +971,7 @@ export interface components {
       system_prompt?: string | null;
       /** Sampling temperature, 0 to 1. */
       temperature?: number | null;
-      /** Names of the tool sources to disable, at most 100. */
+      /** Names of the tool sources to disable, at most 100; `endpoint` stands for all tool clients. */
       tools_off?: string[] | null;
       /** Name of the synthesiser's voice, at most 200 characters. */
       voice?: string | null;

@@ -111,6 +111,9 @@ export const roles = {
   try: (body: RoleTrial) => session.call<AgainAnswer>('operator', '/api/roles/try', { method: 'POST', body }),
 };
 
+/** Source that stands for all tool clients, which choose their names themselves. */
+export const ALL_CLIENTS = 'endpoint';
+
 export const tools = {
   list: async (agent = '') =>
     (await session.call<{ sources: SourceReport[] }>('operator', `/api/tools${query({ agent })}`)).sources,
@@ -135,8 +138,8 @@ export const tools = {
   revokeToken: (serial: string) => session.call<void>('operator', one('/api/tools/tokens', serial), { method: 'DELETE' }),
   waiting: async () => (await session.call<WaitingCalls>('operator', '/api/tools/waiting')).waiting,
   /** Drops the pending call of this client. */
-  drop: async (client: string) =>
-    (await session.call<Dropped>('operator', '/api/tools/waiting', { method: 'POST', body: { client, drop: true } })).dropped,
+  drop: (client: string) =>
+    session.call<Dropped>('operator', '/api/tools/waiting', { method: 'POST', body: { client, drop: true } }),
 };
 
 export const chats = {

@@ -1,8 +1,9 @@
 // Checks the arguments and the remaining seconds of pending confirmations, permissions, and addresses of tool clients.
 import { describe, expect, it } from 'vitest';
+import { ApiError } from '../lib/errors';
 import { patternsOf } from './policies.svelte';
 import { endpointOf } from './tokens';
-import { indented, secondsLeft } from './waiting';
+import { dropped, indented, secondsLeft } from './waiting';
 
 describe('arguments', () => {
   it('have one value per line', () => {
@@ -20,6 +21,16 @@ describe('the remaining seconds', () => {
   it('decrease from the number of the server to 0', () => {
     const left = (now: number) => secondsLeft({ seconds_left: 42 }, 1_000, now);
     expect([left(500), left(1_000), left(1_900), left(3_000), left(42_500), left(90_000)]).toEqual([42, 42, 42, 40, 1, 0]);
+  });
+});
+
+describe('a request to drop a call', () => {
+  it('says whether the call was pending, and throws other errors', async () => {
+    expect(await dropped(Promise.resolve({ dropped: 1 }))).toBe('waiting.dropped');
+    expect(await dropped(Promise.reject(new ApiError(404, 'NOT_FOUND', 'no call of this client is pending')))).toBe('waiting.gone');
+    for (const error of [new ApiError(403, 'FORBIDDEN', ''), new ApiError(0, 'OFFLINE', ''), new TypeError('404')]) {
+      await expect(dropped(Promise.reject(error))).rejects.toBe(error);
+    }
   });
 });
 

@@ -1,4 +1,6 @@
-// Pending confirmations: their arguments as text, and the remaining time. Not for showing or dropping them.
+// Pending confirmations: their arguments as text, the remaining time, and the result of dropping one. Not for showing them,
+// nor for the requests.
+import { ApiError } from '../lib/errors';
 import type { WaitingCall } from '../lib/types';
 
 /**
@@ -15,6 +17,17 @@ export function indented(text: string): string {
 }
 
 const withoutStrings = (json: string) => json.replace(/"(\\.|[^"\\])*"/g, '""').replace(/\s/g, '');
+
+/** Returns the key of the notice after a request to drop a call. Throws its error, unless the call is not pending. */
+export async function dropped(request: Promise<unknown>): Promise<'waiting.dropped' | 'waiting.gone'> {
+  try {
+    await request;
+    return 'waiting.dropped';
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return 'waiting.gone';
+    throw error;
+  }
+}
 
 /** Returns the seconds left at `now` for a response received at `at`, both in milliseconds. */
 export function secondsLeft(call: Pick<WaitingCall, 'seconds_left'>, at: number, now: number): number {

@@ -95,7 +95,7 @@ export const enManage = {
   'devices.tools': 'Tool sources',
   'devices.noTools': 'No tool sources.',
   'devices.forget': 'Forget device',
-  'devices.forget.sure': 'Forget {id}? Its connection and its tokens end at once, and the next board that uses this ID takes its place.',
+  'devices.forget.sure': 'Forget {id}? Its connection and its tokens end at once, its history and its recordings are deleted, and the next board that uses this ID takes its place.',
   'deviceTokens.title': 'Access tokens',
   'deviceTokens.about': 'A board gets its token automatically when it boots. Create one here for a program that acts as this device. Revoking closes the connection and invalidates all tokens of the device; it can request a new one unless it is forgotten and devices must be bound.',
   'deviceTokens.make': 'Create token',

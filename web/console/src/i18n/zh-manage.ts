@@ -96,7 +96,7 @@ export const zhManage: Record<keyof typeof enManage, string> = {
   'devices.tools': '工具来源',
   'devices.noTools': '没有工具来源。',
   'devices.forget': '移除设备',
-  'devices.forget.sure': '确定移除 {id}？其连接会立即断开，令牌立即失效；之后使用此 ID 的开发板将取代它。',
+  'devices.forget.sure': '确定移除 {id}？其连接会立即断开，令牌立即失效，历史记录和录音会被删除；之后使用此 ID 的开发板将取代它。',
   'deviceTokens.title': '访问令牌',
   'deviceTokens.about': '开发板启动时会自动获取令牌。如需用程序模拟此设备，请在此创建令牌。吊销后，设备的连接会断开，所有令牌失效。设备仍可重新申请令牌；但如果服务器要求绑定，设备被移除后就无法申请。',
   'deviceTokens.make': '创建令牌',

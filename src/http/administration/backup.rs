@@ -138,8 +138,6 @@ fn pieces(file: File) -> impl Stream<Item = std::io::Result<Bytes>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may panic")]
-
     use actix_web::body::{BodySize, MessageBody as _, to_bytes};
     use actix_web::http::header::{ACCEPT_RANGES, CONTENT_DISPOSITION};
 

@@ -83,7 +83,7 @@ pub(crate) async fn choose_first(
     let from = address_of(&request);
     let sessions = &admin.admin_sessions;
     if !admin.setup_code.is(&code) {
-        // Whether a password is set is told to the clients that may ask for it, and to no others.
+        // Only clients that may request it at `state` learn whether a password is set.
         if near.is_some() && password_state(sessions).await? != PasswordState::None {
             return Err(not_logged_in(&LoginError::HasPassword));
         }

@@ -37,6 +37,9 @@ struct AnnouncedTool {
 struct AnnouncedClient {
     agent: String,
     name: String,
+    /// 0 from an instance of an earlier version, which calls by name.
+    #[serde(default)]
+    connection: u64,
     tools: Vec<AnnouncedTool>,
 }
 
@@ -52,6 +55,9 @@ struct SharedClientList {
 struct CallRequest {
     agent: String,
     client: String,
+    /// 0 from an instance of an earlier version.
+    #[serde(default)]
+    connection: u64,
     id: String,
     tool: String,
     arguments: Map<String, Value>,
@@ -109,6 +115,7 @@ impl SharedToolClients {
         let clients = self.tool_clients.local().into_iter().map(|client| AnnouncedClient {
             agent: client.agent,
             name: client.name,
+            connection: client.connection,
             tools: client.tools.iter().map(describe).collect(),
         });
         let tool_clients =
@@ -205,7 +212,7 @@ impl SharedToolClients {
     }
 
     fn client(&self, instance: &str, client: AnnouncedClient) -> RemoteToolClient {
-        let AnnouncedClient { agent, name, tools } = client;
+        let AnnouncedClient { agent, name, connection, tools } = client;
         let rpc = self.rpc.clone();
         let instance = instance.to_owned();
         let within = self.tool_clients.call_timeout();
@@ -217,6 +224,7 @@ impl SharedToolClients {
             let called = CallRequest {
                 agent: to_agent.clone(),
                 client: to_client.clone(),
+                connection,
                 id: call.id,
                 tool: call.name,
                 arguments: call.arguments,
@@ -240,6 +248,7 @@ impl SharedToolClients {
         RemoteToolClient {
             agent,
             name,
+            connection,
             tools: tools.collect(),
             timeout: within,
             call: Arc::new(call),
@@ -305,9 +314,9 @@ fn call_handler(tool_clients: Arc<dyn ToolClients>) -> RpcHandler {
         let tool_clients = Arc::clone(&tool_clients);
         Box::pin(async move {
             let outcome = match serde_json::from_value::<CallRequest>(question) {
-                Ok(CallRequest { agent, client, id, tool, arguments }) => {
+                Ok(CallRequest { agent, client, connection, id, tool, arguments }) => {
                     let call = ToolCall { id, name: tool, arguments };
-                    outcome_to_wire(tool_clients.call(agent, client, call).await)
+                    outcome_to_wire(tool_clients.call(agent, client, connection, call).await)
                 }
                 Err(_) => RemoteOutcome::Failed("the call cannot be read".into()),
             };

@@ -21,6 +21,9 @@ pub struct RemoteToolClient {
     pub agent: String,
     /// Name of the client on its instance.
     pub name: String,
+    /// Number of its connection, unique among all instances. A client that connects again has
+    /// another number, even under the same name.
+    pub connection: u64,
     /// Tools of the client.
     pub tools: Arc<[Tool]>,
     /// Maximum duration of a call.
@@ -35,6 +38,8 @@ pub struct LocalToolClient {
     pub agent: String,
     /// Name of the client.
     pub name: String,
+    /// Number of its connection, unique among all instances.
+    pub connection: u64,
     /// Tools of the client.
     pub tools: Arc<[Tool]>,
 }
@@ -55,11 +60,13 @@ pub trait ToolClients: Send + Sync {
     /// Returns the maximum duration of a call.
     fn call_timeout(&self) -> Duration;
 
-    /// Calls a tool of a tool client of this instance.
+    /// Calls a tool of a tool client of this instance, if the client has this name and its
+    /// connection this number; 0 stands for any connection.
     fn call(
         &self,
         agent: String,
         client: String,
+        connection: u64,
         call: ToolCall,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
 }

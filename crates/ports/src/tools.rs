@@ -46,6 +46,14 @@ pub trait ToolSource: Send + Sync {
         Provenance::untrusted(self.name(), tool)
     }
 
+    /// Returns the number of the connection over which this tool is called; 0 if the name of the
+    /// source stands for the same peer on every connection. A call is made only over the connection
+    /// whose tool was offered: another peer may have taken the name of the tool since. For one
+    /// instance of a source, a tool in [`ToolSource::tools`] always has the same number.
+    fn connection_of(&self, _tool: &str) -> u64 {
+        0
+    }
+
     /// Returns the source without the parts with these names; `None` if it has no parts.
     fn without(&self, _names: &[String]) -> Option<Arc<dyn ToolSource>> {
         None

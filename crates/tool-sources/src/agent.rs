@@ -2,7 +2,8 @@
 //! conversation while its list of sources stays unchanged. Not for a single tool client.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -15,19 +16,23 @@ use super::report::SourceKind;
 use super::settings::ENDPOINT;
 
 /// Tool clients of an agent. A tool has its own name, unless an earlier client has a tool of the
-/// same name: then it is prefixed with the name of its client (`calc-2.add`).
+/// same name: then it is prefixed with the name of its client (`calc-2.add`). If an earlier client
+/// has a tool of that name, too, it is left out.
+///
+/// The names are those of the first listing: a client that connects or disconnects afterwards
+/// changes the meaning of none. Each offer is made with a new instance.
 pub(super) struct AgentTools {
     endpoint: Endpoint,
     agent: String,
     /// Names of excluded clients.
     off: Vec<String>,
-    /// Last listing: a list of many tools is asked about each of them.
-    last: Mutex<Option<Arc<Listing>>>,
+    listing: OnceLock<Listing>,
 }
 
 impl AgentTools {
     pub(super) fn new(endpoint: Endpoint, agent: &str, off: &[String]) -> Self {
-        Self { endpoint, agent: agent.to_owned(), off: off.to_vec(), last: Mutex::default() }
+        let listing = OnceLock::new();
+        Self { endpoint, agent: agent.to_owned(), off: off.to_vec(), listing }
     }
 
     /// Returns the clients of this instance first, then those of other instances.
@@ -41,25 +46,23 @@ impl AgentTools {
         clients
     }
 
-    /// Lists the tools of these clients.
-    fn listing(&self, clients: &[Arc<dyn ToolSource>]) -> Arc<Listing> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some(listing) if listing.is_of(clients) => Arc::clone(listing),
-            _ => Arc::clone(last.insert(Arc::new(Listing::of(clients)))),
-        }
+    /// Returns the first listing.
+    fn listing(&self) -> &Listing {
+        self.listing.get_or_init(|| Listing::of(self.clients()))
     }
 }
 
 /// Tools of an agent's clients, under their names in the list.
 struct Listing {
-    /// Tools of each client.
-    lists: Vec<Arc<[Tool]>>,
-    /// Names of the clients, in the same order.
-    names: Vec<String>,
+    clients: Vec<ListedClient>,
     tools: Arc<[Tool]>,
     /// Client of each listed tool, and the index of the tool in the client's own list.
     places: HashMap<String, Place>,
+}
+
+struct ListedClient {
+    source: Arc<dyn ToolSource>,
+    tools: Arc<[Tool]>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,48 +73,45 @@ struct Place {
 
 impl Listing {
     /// Lists the tools of these clients in one pass.
-    fn of(clients: &[Arc<dyn ToolSource>]) -> Self {
-        let lists: Vec<Arc<[Tool]>> = clients.iter().map(|client| client.tools()).collect();
-        let names: Vec<String> = clients.iter().map(|client| client.name().to_owned()).collect();
-        let mut listed: Vec<Tool> = Vec::new();
+    fn of(clients: Vec<Arc<dyn ToolSource>>) -> Self {
+        let listed = |source: Arc<dyn ToolSource>| ListedClient { tools: source.tools(), source };
+        let clients: Vec<ListedClient> = clients.into_iter().map(listed).collect();
+        let mut tools: Vec<Tool> = Vec::new();
         let mut places = HashMap::new();
-        for (client, (list, source)) in lists.iter().zip(&names).enumerate() {
-            for (number, tool) in list.iter().enumerate() {
+        for (client, ListedClient { source, tools: own }) in clients.iter().enumerate() {
+            for (number, tool) in own.iter().enumerate() {
                 let mut tool = tool.clone();
                 if places.contains_key(&tool.name) {
-                    tool.name = format!("{source}.{}", tool.name);
+                    tool.name = format!("{}.{}", source.name(), tool.name);
                 }
-                // Of several tools with the same name, the first is called.
-                places.entry(tool.name.clone()).or_insert(Place { client, tool: number });
-                listed.push(tool);
+                // A name belongs to the first client that has it: with another definition, the call
+                // of its tool would be decided and checked by that of a later client.
+                if let Entry::Vacant(vacant) = places.entry(tool.name.clone()) {
+                    vacant.insert(Place { client, tool: number });
+                    tools.push(tool);
+                }
             }
         }
-        Self { lists, names, tools: listed.into(), places }
+        Self { clients, tools: tools.into(), places }
     }
 
-    /// Returns true if these clients still have these tools.
-    fn is_of(&self, clients: &[Arc<dyn ToolSource>]) -> bool {
-        let known = self.lists.iter().zip(&self.names);
-        clients.len() == self.lists.len()
-            && clients.iter().zip(known).all(|(client, (list, name))| {
-                Arc::ptr_eq(&client.tools(), list) && client.name() == name
-            })
-    }
-
-    /// Returns the client and the own name of a listed tool.
-    fn find(&self, name: &str) -> Option<(usize, &str)> {
-        let Place { client, tool } = *self.places.get(name)?;
-        Some((client, &self.lists.get(client)?.get(tool)?.name))
-    }
-
-    /// Returns the client and the own name of a tool whose name has the prefix of its client.
-    fn find_prefixed(&self, name: &str) -> Option<(usize, &str)> {
-        let of_client = |(client, source): (usize, &String)| {
-            let own = name.strip_prefix(source.as_str())?.strip_prefix('.')?;
-            let tool = self.lists.get(client)?.iter().find(|tool| tool.name == own)?;
-            Some((client, tool.name.as_str()))
+    /// Returns the client and the own name of a tool, by its name in the list, or by its own name
+    /// with the prefix of its client, under which another listing may have it.
+    fn find(&self, name: &str) -> Option<(&dyn ToolSource, &str)> {
+        let Some(Place { client, tool }) = self.places.get(name) else {
+            return self.clients.iter().find_map(|client| client.find_prefixed(name));
         };
-        self.names.iter().enumerate().find_map(of_client)
+        let client = self.clients.get(*client)?;
+        Some((&*client.source, &client.tools.get(*tool)?.name))
+    }
+}
+
+impl ListedClient {
+    /// Returns the client and the own name of a tool, if its name has the prefix of this client.
+    fn find_prefixed(&self, name: &str) -> Option<(&dyn ToolSource, &str)> {
+        let own = name.strip_prefix(self.source.name())?.strip_prefix('.')?;
+        let tool = self.tools.iter().find(|tool| tool.name == own)?;
+        Some((&*self.source, &tool.name))
     }
 }
 
@@ -130,25 +130,22 @@ impl ToolSource for AgentTools {
     }
 
     fn provenance(&self, tool: &str) -> Provenance {
-        let clients = self.clients();
-        let listing = self.listing(&clients);
-        let found = listing.find(tool).and_then(|(at, own)| Some((clients.get(at)?, own)));
-        found.map_or_else(
+        self.listing().find(tool).map_or_else(
             || Provenance::untrusted(ENDPOINT, tool),
             |(client, own)| client.provenance(own),
         )
     }
 
     fn tools(&self) -> Arc<[Tool]> {
-        Arc::clone(&self.listing(&self.clients()).tools)
+        Arc::clone(&self.listing().tools)
+    }
+
+    fn connection_of(&self, tool: &str) -> u64 {
+        self.listing().find(tool).map_or(0, |(client, own)| client.connection_of(own))
     }
 
     fn call(&self, mut call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        let clients = self.clients();
-        let listing = self.listing(&clients);
-        // Another client may have connected or disconnected since the model received the name.
-        let found = listing.find(&call.name).or_else(|| listing.find_prefixed(&call.name));
-        match found.and_then(|(at, own)| Some((clients.get(at)?, own))) {
+        match self.listing().find(&call.name) {
             Some((client, own)) => {
                 own.clone_into(&mut call.name);
                 client.call(call)
@@ -164,85 +161,122 @@ impl ToolSource for AgentTools {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use futures_util::FutureExt as _;
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
 
+    /// Tool client that answers each call with its own name and that of the tool.
     struct Client {
-        name: &'static str,
+        name: String,
+        connection: u64,
         tools: Arc<[Tool]>,
     }
 
     impl ToolSource for Client {
         fn name(&self) -> &str {
-            self.name
-        }
-
-        fn kind(&self) -> &'static str {
-            "endpoint"
+            &self.name
         }
 
         fn tools(&self) -> Arc<[Tool]> {
             Arc::clone(&self.tools)
         }
 
-        fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-            Box::pin(std::future::ready(Err(ToolError::Unknown(call.name))))
+        fn connection_of(&self, _tool: &str) -> u64 {
+            self.connection
         }
 
-        fn timeout(&self) -> Duration {
-            Duration::from_secs(1)
+        fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+            let answer = ToolOutput::text(format!("{}/{}", self.name, call.name));
+            Box::pin(std::future::ready(Ok(answer)))
         }
     }
 
-    fn client(name: &'static str, tools: &[&str]) -> Arc<dyn ToolSource> {
-        let tool = |name: &&str| Tool {
-            name: (*name).into(),
-            description: String::new(),
+    fn client(name: &str, connection: u64, tools: &[&str]) -> Arc<dyn ToolSource> {
+        let tool = |own: &&str| Tool {
+            name: (*own).into(),
+            description: format!("{name}/{own}"),
             parameters: json!({}),
             finishes: false,
             destructive: false,
         };
         let tools = tools.iter().map(tool).collect();
-        Arc::new(Client { name, tools })
+        Arc::new(Client { name: name.into(), connection, tools })
+    }
+
+    /// The clients of an agent, once they are listed.
+    fn agent(clients: Vec<Arc<dyn ToolSource>>) -> AgentTools {
+        let listing = OnceLock::from(Listing::of(clients));
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        AgentTools { listing, ..AgentTools::new(endpoint, "a", &[]) }
+    }
+
+    fn called(source: &AgentTools, name: &str) -> Result<ToolOutput, ToolError> {
+        let arguments = serde_json::Map::new();
+        let call = ToolCall { id: "1".into(), name: name.into(), arguments };
+        source.call(call).now_or_never().unwrap()
     }
 
     #[test]
     fn each_tool_is_found_at_the_client_that_its_name_belongs_to() {
-        let clients = [
-            client("a", &["add", "b.add", "x"]),
-            client("b", &["add", "c.add"]),
-            client("c", &["add", "x"]),
-        ];
-        let listing = Listing::of(&clients);
-        let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
-        assert_eq!(names, ["add", "b.add", "x", "b.add", "c.add", "c.add", "c.x"]);
-        for (name, found) in [
-            ("add", Some((0, "add"))),
-            ("b.add", Some((0, "b.add"))),
-            ("c.add", Some((1, "c.add"))),
-            ("c.x", Some((2, "x"))),
-            ("y", None),
+        let source = agent(vec![
+            client("a", 1, &["add", "b.add", "x"]),
+            client("b", 2, &["add", "c.add"]),
+            client("c", 3, &["add", "x"]),
+        ]);
+        let tools = source.tools();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        // `add` of `b` and `c` is left out: a client before them has `b.add`, and `c.add`.
+        assert_eq!(names, ["add", "b.add", "x", "c.add", "c.x"]);
+        for (name, connection, answer) in [
+            ("add", 1, "a/add"),
+            ("b.add", 1, "a/b.add"),
+            ("c.add", 2, "b/c.add"),
+            ("c.x", 3, "c/x"),
+            // Names of other listings.
+            ("a.x", 1, "a/x"),
+            ("b.c.add", 2, "b/c.add"),
         ] {
-            assert_eq!(listing.find(name), found, "{name}");
+            assert_eq!(source.connection_of(name), connection, "{name}");
+            assert_eq!(called(&source, name), Ok(ToolOutput::text(answer)));
         }
-        assert_eq!(listing.find_prefixed("a.x"), Some((0, "x")));
-        assert_eq!(listing.find_prefixed("b.x"), None);
+        for name in ["y", "b.x", "d.add", "a."] {
+            assert_eq!(source.connection_of(name), 0, "{name}");
+            assert_eq!(called(&source, name), Err(ToolError::Unknown(name.into())));
+        }
     }
 
     #[test]
-    fn a_listing_is_built_again_only_if_the_clients_or_their_tools_change() {
-        let source = AgentTools::new(Endpoint::new(Duration::from_secs(1)), "a", &[]);
-        let clients = [client("a", &["add"]), client("b", &["add"])];
-        let first = source.listing(&clients);
-        assert!(Arc::ptr_eq(&first, &source.listing(&clients)));
-        for other in [
-            vec![Arc::clone(&clients[0])],
-            vec![Arc::clone(&clients[0]), client("b", &["add"])],
-            vec![Arc::clone(&clients[1]), Arc::clone(&clients[0])],
-        ] {
-            assert!(!first.is_of(&other));
-            assert!(!Arc::ptr_eq(&first, &source.listing(&other)));
+    fn a_listing_keeps_its_clients_while_others_come_and_go() {
+        let source = agent(vec![client("window", 1, &["open"]), client("garage", 2, &["open"])]);
+        // The endpoint of this source has no client any more.
+        assert!(source.clients().is_empty());
+        assert_eq!(called(&source, "open"), Ok(ToolOutput::text("window/open")));
+        assert_eq!(called(&source, "garage.open"), Ok(ToolOutput::text("garage/open")));
+    }
+
+    proptest! {
+        #[test]
+        fn the_listed_definition_is_that_of_the_called_tool(
+            lists in proptest::collection::vec(
+                proptest::collection::hash_set("([ab][.]){0,2}[tu]", 0..5), 0..4),
+        ) {
+            let named = ["a", "b", "a.b", "b.a"];
+            let clients = lists.iter().zip(named).enumerate().map(|(number, (tools, name))| {
+                let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+                client(name, 1 + number as u64, &tools)
+            });
+            let source = agent(clients.collect());
+            let tools = source.tools();
+            let names: HashSet<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+            prop_assert_eq!(names.len(), tools.len());
+            for tool in &*tools {
+                let answer = ToolOutput::text(tool.description.clone());
+                prop_assert_eq!(called(&source, &tool.name), Ok(answer), "{}", tool.name);
+            }
         }
     }
 }

@@ -34,6 +34,9 @@ struct Status {
 
 struct Shared {
     name: String,
+    /// Number of the connection of a tool client; 0 for a server, which has its name from the
+    /// administrator.
+    connection: u64,
     kind: SourceKind,
     timeout: Duration,
     status: watch::Sender<Status>,
@@ -52,10 +55,31 @@ struct Shared {
 pub(super) struct ConnectedSource(Arc<Shared>);
 
 impl ConnectedSource {
-    /// Creates a source that is being connected; its calls may take `timeout`. Its definitions are
-    /// pinned in `pins`. `trust` is that of [`Provenance::own_trust`].
-    pub(super) fn new(
+    /// Creates the source of a server that is being connected; its calls may take `timeout`. Its
+    /// definitions are pinned in `pins`. `trust` is that of [`Provenance::own_trust`].
+    pub(super) fn of_server(
         name: String,
+        kind: SourceKind,
+        timeout: Duration,
+        pins: SourcePins,
+        trust: bool,
+    ) -> Self {
+        Self::new(name, 0, kind, timeout, pins, trust)
+    }
+
+    /// Creates the source of a tool client whose connection has this number.
+    pub(super) fn of_client(
+        name: String,
+        connection: u64,
+        timeout: Duration,
+        pins: SourcePins,
+    ) -> Self {
+        Self::new(name, connection, SourceKind::Endpoint, timeout, pins, false)
+    }
+
+    fn new(
+        name: String,
+        connection: u64,
         kind: SourceKind,
         timeout: Duration,
         pins: SourcePins,
@@ -71,6 +95,7 @@ impl ConnectedSource {
         });
         Self(Arc::new(Shared {
             name,
+            connection,
             kind,
             timeout,
             status,
@@ -338,6 +363,10 @@ impl ToolSource for ConnectedSource {
         Arc::clone(&self.0.status.borrow().tools)
     }
 
+    fn connection_of(&self, _tool: &str) -> u64 {
+        self.0.connection
+    }
+
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let source = self.clone();
         Box::pin(async move {
@@ -376,7 +405,7 @@ mod tests {
     async fn calls_of_a_source_are_limited() {
         let pins = Pins::default().of("a", "s");
         let within = Duration::from_secs(9);
-        let source = ConnectedSource::new("s".into(), SourceKind::Http, within, pins, false);
+        let source = ConnectedSource::of_server("s".into(), SourceKind::Http, within, pins, false);
         let call = || {
             let arguments = serde_json::Map::new();
             source.call(ToolCall { id: "1".into(), name: "t".into(), arguments })

@@ -17,6 +17,7 @@ use rmcp::transport::Transport;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::connected_source::ConnectedSource;
 use super::connection::{Connection, ProtocolEra};
@@ -26,7 +27,6 @@ use super::link::Link;
 use super::pins::Pins;
 use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
-use super::report::SourceKind;
 use super::signed_tokens::ToolClientToken;
 
 /// Maximum number of tool clients of one agent.
@@ -54,7 +54,6 @@ struct Shared {
 #[derive(Default)]
 struct Agents {
     by_agent: BTreeMap<String, Vec<ClientSlot>>,
-    last: u64,
     /// Names of other sources.
     reserved: Vec<String>,
     /// Tool clients of other instances of the server.
@@ -64,6 +63,7 @@ struct Agents {
 }
 
 struct ClientSlot {
+    /// Number of the connection. Random, and so unique among all instances and their restarts.
     number: u64,
     /// Serial of its token.
     serial: String,
@@ -108,8 +108,7 @@ impl Endpoint {
         if agents.revoked.contains(serial) {
             return Err(NotAdmitted::Revoked);
         }
-        agents.last += 1;
-        let number = agents.last;
+        let number = Uuid::new_v4().as_u64_pair().0;
         let slots = agents.by_agent.entry(agent.clone()).or_default();
         if slots.len() >= MAX_PER_AGENT {
             return Err(NotAdmitted::TooMany);
@@ -190,10 +189,11 @@ impl Endpoint {
         // unnoticed.
         let others = slots.iter().filter_map(|s| s.source.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
-        let kind = SourceKind::Endpoint;
         let pins = self.0.pins.of(&admitted.agent, &name);
-        let source = ConnectedSource::new(name.clone(), kind, self.0.call_timeout, pins, false);
-        if let Some(slot) = slots.iter_mut().find(|s| s.number == admitted.number) {
+        let number = admitted.number;
+        let timeout = self.0.call_timeout;
+        let source = ConnectedSource::of_client(name.clone(), number, timeout, pins);
+        if let Some(slot) = slots.iter_mut().find(|s| s.number == number) {
             slot.source = Some((name, source.clone()));
         }
         source
@@ -205,12 +205,16 @@ impl ToolClients for Endpoint {
         let agents = self.lock();
         let mut all = Vec::new();
         for (agent, slots) in &agents.by_agent {
-            let clients = slots.iter().filter_map(|slot| slot.source.as_ref());
-            all.extend(clients.map(|(name, source)| LocalToolClient {
-                agent: agent.clone(),
-                name: name.clone(),
-                tools: source.tools(),
-            }));
+            let client = |slot: &ClientSlot| {
+                let (name, source) = slot.source.as_ref()?;
+                Some(LocalToolClient {
+                    agent: agent.clone(),
+                    name: name.clone(),
+                    connection: slot.number,
+                    tools: source.tools(),
+                })
+            };
+            all.extend(slots.iter().filter_map(client));
         }
         all
     }
@@ -235,11 +239,17 @@ impl ToolClients for Endpoint {
         &self,
         agent: String,
         client: String,
+        connection: u64,
         call: ToolCall,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let clients = self.sources(&agent);
         Box::pin(async move {
-            let Some(client) = clients.iter().find(|source| source.name() == client) else {
+            // A new connection may have taken the name.
+            let is_meant = |source: &&ConnectedSource| {
+                let is_same = connection == 0 || source.connection_of(&call.name) == connection;
+                source.name() == client && is_same
+            };
+            let Some(client) = clients.iter().find(is_meant) else {
                 return Err(ToolError::Unavailable("the tool client has disconnected".into()));
             };
             client.call(call).await
@@ -389,6 +399,8 @@ impl Transport<RoleClient> for Frames {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn client(agent: &str, serial: &str) -> ToolClientToken {
@@ -447,6 +459,41 @@ mod tests {
         let last = endpoint.admit(&client("b", "2")).unwrap();
         endpoint.register(&last, "weather");
         assert_eq!(endpoint.sources("b")[0].report().name, "weather-2");
+    }
+
+    #[tokio::test]
+    async fn a_call_of_another_instance_reaches_only_the_connection_that_it_names() {
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        let dial = |wanted: &str| {
+            let admitted = endpoint.admit(&client("a", "1")).unwrap();
+            endpoint.register(&admitted, wanted);
+            admitted
+        };
+        let first = dial("calc");
+        let before = first.number;
+        drop(first);
+        let again = dial("calc");
+        let _other = dial("lamp");
+        let now = again.number;
+        assert_ne!(before, now);
+        let announced: Vec<_> =
+            endpoint.local().into_iter().map(|c| (c.name, c.connection == now)).collect();
+        assert_eq!(announced, [("calc".to_owned(), true), ("lamp".to_owned(), false)]);
+        for (name, connection, reaches_it) in [
+            ("calc", now, true),
+            // From an instance of an earlier version.
+            ("calc", 0, true),
+            ("calc", before, false),
+            ("lamp", now, false),
+            ("none", 0, false),
+        ] {
+            let arguments = serde_json::Map::new();
+            let call = ToolCall { id: "1".into(), name: "add".into(), arguments };
+            let ended = endpoint.call("a".into(), name.into(), connection, call).now_or_never();
+            // A reached one is waited for: it has not listed its tools yet.
+            let gone = ToolError::Unavailable("the tool client has disconnected".into());
+            assert_eq!(ended, (!reaches_it).then_some(Err(gone)), "{name} {connection}");
+        }
     }
 
     #[test]

@@ -91,6 +91,10 @@ impl ToolSource for RemoteInstanceSource {
         Arc::clone(&self.client.tools)
     }
 
+    fn connection_of(&self, _tool: &str) -> u64 {
+        self.client.connection
+    }
+
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let work = (self.client.call)(call);
         let within = self.client.timeout;

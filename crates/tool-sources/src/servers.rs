@@ -71,7 +71,7 @@ impl ServerEntry {
         let name = server.name.clone();
         let kind = kind(&server.transport);
         let pins = all.pins.of("", &name);
-        let source = ConnectedSource::new(name, kind, server.timeout, pins, settings.trust);
+        let source = ConnectedSource::of_server(name, kind, server.timeout, pins, settings.trust);
         let run = if settings.enabled {
             Some(ServerTask::start(server, source.clone(), &all.environment, &all.token))
         } else {

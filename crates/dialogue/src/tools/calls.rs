@@ -194,9 +194,9 @@ impl Toolbox {
         request: &ToolRequest,
     ) -> Result<(SourceSlot, &'a Tool, ToolCall), ToolError> {
         let unknown = || ToolError::Unknown(request.name.clone());
-        let Offered { source, tool, schema } = offer.find(&request.name).ok_or_else(unknown)?;
-        let gone = || ToolError::Unavailable("it was taken away meanwhile".into());
-        let slot = self.slot(source).ok_or_else(gone)?;
+        let offered = offer.find(&request.name).ok_or_else(unknown)?;
+        let slot = self.slot_of(offered).ok_or_else(taken_away)?;
+        let Offered { tool, schema, .. } = offered;
         let arguments = arguments(&request.arguments)?;
         let schema = schema.get_or_init(|| Schema::of_server_tool(&tool.parameters));
         schema.check(&tool.parameters, &arguments)?;
@@ -204,6 +204,11 @@ impl Toolbox {
         let name = tool.name.clone();
         Ok((slot, tool, ToolCall { id, name, arguments }))
     }
+}
+
+/// Returns the error of a call whose source, or whose connection, is gone.
+pub(super) fn taken_away() -> ToolError {
+    ToolError::Unavailable("it was taken away meanwhile".into())
 }
 
 /// Records the metrics of a call when dropped, even if the call was cancelled.

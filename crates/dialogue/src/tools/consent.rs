@@ -11,6 +11,7 @@ use hearken_ports::{ChatMessage, ToolError, ToolRequest};
 use tokio::time::Instant;
 
 use super::act::{act, is_plain_picture, spoken};
+use super::calls::taken_away;
 use super::held_call::{ConversationVersion, HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
 use super::offer::{Offer, Offered};
 use super::policy::ToolPolicy;
@@ -194,14 +195,15 @@ impl Toolbox {
         let mut all = Screened { made: Vec::new(), results: Vec::new(), held: None };
         for call in calls {
             let offered = offer.find(&call.name);
-            let policy = offered.map_or(ToolPolicy::Allow, |o| self.policy(offer, o, call, before));
-            let result = match (policy, offered) {
-                (ToolPolicy::Ask, Some(offered)) if self.is_right(offer, call) => {
+            let decided = offered.map(|o| (o, self.policy(offer, o, call, before)));
+            let result = match decided {
+                Some((offered, Some(ToolPolicy::Ask))) if self.is_right(offer, call) => {
                     Some(self.hold_back(&mut all.held, offer, call, asked, offered, language))
                 }
-                (ToolPolicy::Never, _) => {
+                Some((_, Some(ToolPolicy::Never))) => {
                     Some(format!("error: {}", ToolError::Unknown(call.name.clone())))
                 }
+                Some((_, None)) => Some(format!("error: {}", taken_away())),
                 _ => {
                     all.made.push(call.clone());
                     None
@@ -219,7 +221,7 @@ impl Toolbox {
         offer: &Offer,
         call: &ToolRequest,
         asked: &str,
-        Offered { source, tool, .. }: &Offered,
+        offered: &Offered,
         language: Language,
     ) -> String {
         if held.is_some() {
@@ -228,12 +230,15 @@ impl Toolbox {
         if call.arguments.len() > MAX_ARGUMENTS_BYTES {
             return TOO_LARGE.into();
         }
-        let shown = self.slot(source).map(|slot| slot.source.provenance(&tool.name).source);
+        let Offered { source, connection, tool, .. } = offered;
+        let slot = self.slot_of(offered);
+        let shown = slot.map(|slot| slot.source.provenance(&tool.name).source);
         let shown = shown.unwrap_or_else(|| source.clone());
         let call = HeldCall {
             request: call.clone(),
             asked: asked.to_owned(),
             source: source.clone(),
+            connection: *connection,
             tool: tool.clone(),
             revision: offer.revision(),
             by: None,

@@ -50,6 +50,8 @@ pub struct HeldCall {
     pub asked: String,
     /// Name of the source in the toolbox.
     pub(super) source: String,
+    /// Number of the connection of the tool.
+    pub(super) connection: u64,
     pub(super) tool: Tool,
     /// Revision of the tools that were offered.
     pub(super) revision: u64,
@@ -74,11 +76,14 @@ impl HeldCall {
             return Err(NOT_AGREED.into());
         }
         // The person agreed to a call among the tools of that time: another list may give the same
-        // name another meaning, as a lamp that two sources have.
+        // name another meaning, as a lamp that two sources have. A tool client that connected again
+        // cannot prove that it is the one they were asked about.
+        let is_same = |offered: &Offered| {
+            let Offered { source, connection, tool, .. } = offered;
+            *source == self.source && *connection == self.connection && *tool == self.tool
+        };
         let same = offer.revision() == self.revision
-            && offer.find(&self.request.name).is_some_and(|Offered { source, tool, .. }| {
-                *source == self.source && *tool == self.tool
-            });
+            && offer.find(&self.request.name).is_some_and(is_same);
         if same { Ok(()) } else { Err(TOOL_CHANGED.into()) }
     }
 

@@ -18,13 +18,29 @@ pub(super) struct SourceSlot {
     pub(super) semaphore: Arc<Semaphore>,
 }
 
+/// Tools of a source that may be offered.
+#[derive(Clone)]
+pub(super) struct SourceTools {
+    pub(super) list: Arc<[Tool]>,
+    /// Number of the connection of each tool, as [`ToolSource::connection_of`] returns it.
+    pub(super) connections: Vec<u64>,
+}
+
+impl SourceTools {
+    /// Returns true if both have the same tools over the same connections.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.connections == other.connections
+            && (Arc::ptr_eq(&self.list, &other.list) || self.list == other.list)
+    }
+}
+
 /// Offer with its inputs. Conversations with the same tools share it.
 #[derive(Default)]
 pub(super) struct BuiltOffer {
     pub(super) number: u64,
     pub(super) names: Names,
-    /// List of tools of each source.
-    pub(super) lists: Vec<Arc<[Tool]>>,
+    /// Tools of each source.
+    pub(super) lists: Vec<SourceTools>,
     pub(super) offer: Arc<Offer>,
 }
 
@@ -39,6 +55,8 @@ pub struct Offer {
 pub(super) struct Offered {
     /// Name of the source.
     pub(super) source: String,
+    /// Number of the connection over which a call is made.
+    pub(super) connection: u64,
     pub(super) tool: Tool,
     /// Compiled schema, created at the first call.
     pub(super) schema: OnceLock<Schema>,

@@ -154,31 +154,33 @@ impl ToolPolicies {
 }
 
 impl Toolbox {
-    /// Returns the policy of a call of this offered tool after these messages.
+    /// Returns the policy of a call of this offered tool after these messages; `None` if its
+    /// source or its connection is gone.
     pub(super) fn policy(
         &self,
         offer: &Offer,
         offered: &Offered,
         call: &ToolRequest,
         before: &[ChatMessage],
-    ) -> ToolPolicy {
-        let of = self.provenance(offered);
+    ) -> Option<ToolPolicy> {
+        // Only this source is called later: the policies of another one must not decide.
+        let of = self.slot_of(offered)?.source.provenance(&offered.tool.name);
         // The policies are read at each call: a conversation may last for hours. Decision 0077.
         let policies = self.settings.policies.get();
-        policies.of_call(
+        Some(policies.of_call(
             &of,
             &offered.tool,
             |counts| self.follows_untrusted(offer, Some(offered), before, counts),
             |place_counts| name_risk(&call.arguments, place_counts),
-        )
+        ))
     }
 
     /// Returns the provenance of an offered tool. A source that is gone is not trusted.
-    fn provenance(&self, Offered { source, tool, .. }: &Offered) -> Provenance {
-        let slot = self.slot(source);
-        slot.map_or_else(
-            || Provenance::untrusted(source, &tool.name),
-            |slot| slot.source.provenance(&tool.name),
+    fn provenance(&self, offered: &Offered) -> Provenance {
+        let tool = &offered.tool.name;
+        self.slot_of(offered).map_or_else(
+            || Provenance::untrusted(&offered.source, tool),
+            |slot| slot.source.provenance(tool),
         )
     }
 

@@ -1,6 +1,7 @@
 //! Tools of one conversation, collected from all its sources and named for the model. Not for
 //! calling them: see [`super::calls`].
 
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use hearken_base::pace::Pace;
@@ -12,7 +13,7 @@ use super::finishing::{FinishingCalls, LateResults};
 use super::held_call::HeldCall;
 use super::image_description::{self, SourceDescriber};
 use super::names::{Names, rename};
-use super::offer::{BuiltOffer, Offer, Offered, SourceSlot};
+use super::offer::{BuiltOffer, Offer, Offered, SourceSlot, SourceTools};
 use super::toolset_interner::{OfferKey, ToolsetInterner};
 
 /// Returns the current sources of a conversation, besides those of its device.
@@ -113,9 +114,14 @@ impl Toolbox {
         &self.settings
     }
 
-    /// Returns the source with this name, if the last offer had it.
-    pub(super) fn slot(&self, name: &str) -> Option<SourceSlot> {
-        self.known().slots.iter().find(|p| p.source.name() == name).cloned()
+    /// Returns the source of an offered tool; `None` if the last offer did not have it, or had
+    /// another connection under the name of the tool.
+    pub(super) fn slot_of(&self, offered: &Offered) -> Option<SourceSlot> {
+        let Offered { source, connection, tool, .. } = offered;
+        let is_source = |slot: &&SourceSlot| {
+            slot.source.name() == source && slot.source.connection_of(&tool.name) == *connection
+        };
+        self.known().slots.iter().find(is_source).cloned()
     }
 
     fn known(&self) -> MutexGuard<'_, KnownSources> {
@@ -124,6 +130,13 @@ impl Toolbox {
 
     pub(super) fn held(&self) -> MutexGuard<'_, Option<HeldCall>> {
         self.held.lock().expect("nothing panics while it holds the call")
+    }
+
+    /// Returns the tools of a source that may be offered.
+    fn offerable(&self, source: &dyn ToolSource) -> SourceTools {
+        let list = self.permitted(source);
+        let connections = list.iter().map(|tool| source.connection_of(&tool.name)).collect();
+        SourceTools { list, connections }
     }
 
     /// Returns the tools of a source, without those that are never offered.
@@ -148,17 +161,12 @@ impl Toolbox {
         sources.extend((self.others)());
         let mut known = self.known();
         let slots = slots_of(sources, &known.slots);
-        let lists: Vec<Arc<[Tool]>> = slots.iter().map(|p| self.permitted(&*p.source)).collect();
+        let lists: Vec<SourceTools> = slots.iter().map(|p| self.offerable(&*p.source)).collect();
         let of_same =
             |(old, new): (&SourceSlot, &SourceSlot)| old.source.name() == new.source.name();
         let same = known.slots.len() == slots.len()
             && known.slots.iter().zip(&slots).all(of_same)
-            && known
-                .built
-                .lists
-                .iter()
-                .zip(&lists)
-                .all(|(old, new)| Arc::ptr_eq(old, new) || old == new);
+            && known.built.lists.iter().zip(&lists).all(|(old, new)| old.is_same(new));
         known.slots = slots;
         if !same {
             known.built = self.built(&known, lists);
@@ -168,16 +176,18 @@ impl Toolbox {
 
     /// Returns the offer for these lists of the sources. Tools already in `known` have the same
     /// names.
-    fn built(&self, known: &KnownSources, lists: Vec<Arc<[Tool]>>) -> Arc<BuiltOffer> {
-        let lists: Vec<_> = lists.into_iter().map(|list| self.interner.list(list)).collect();
-        let named = |(slot, list): (&SourceSlot, &Arc<[Tool]>)| {
-            (slot.source.name().to_owned(), list.as_ptr() as usize)
+    fn built(&self, known: &KnownSources, lists: Vec<SourceTools>) -> Arc<BuiltOffer> {
+        let shared = |of: SourceTools| SourceTools { list: self.interner.list(of.list), ..of };
+        let lists: Vec<SourceTools> = lists.into_iter().map(shared).collect();
+        let named = |(slot, of): (&SourceSlot, &SourceTools)| {
+            (slot.source.name().to_owned(), of.list.as_ptr() as usize)
         };
         let key = OfferKey {
             before: known.built.number,
             max_tools: self.settings.max_tools,
             own: self.own.len(),
             lists: known.slots.iter().zip(&lists).map(named).collect(),
+            connections: lists.iter().map(|of| of.connections.clone()).collect(),
         };
         self.interner.built(key, |number| {
             let mut names = known.built.names.clone();
@@ -186,10 +196,10 @@ impl Toolbox {
         })
     }
 
-    fn build_offer(&self, names: &mut Names, slots: &[SourceSlot], lists: &[Arc<[Tool]>]) -> Offer {
+    fn build_offer(&self, names: &mut Names, slots: &[SourceSlot], lists: &[SourceTools]) -> Offer {
         let mut offer = Offer::default();
         let mut tools = Vec::new();
-        let all: usize = lists.iter().map(|list| list.len()).sum();
+        let all: usize = lists.iter().map(|of| of.list.len()).sum();
         if all > self.settings.max_tools && self.settings.max_tools > 0 {
             tracing::warn!(
                 all,
@@ -198,9 +208,9 @@ impl Toolbox {
             );
         }
         let mut devices = 0;
-        for (number, (slot, list)) in slots.iter().zip(lists).enumerate() {
+        for (number, (slot, of)) in slots.iter().zip(lists).enumerate() {
             let source = slot.source.name();
-            let list = &list[..list.len().min(self.settings.max_tools - tools.len())];
+            let list = &of.list[..of.list.len().min(self.settings.max_tools - tools.len())];
             let given: Vec<String> = list.iter().map(|t| names.assign(source, &t.name)).collect();
             let renamed: Vec<(&str, &str)> = list
                 .iter()
@@ -208,15 +218,16 @@ impl Toolbox {
                 .map(|(tool, name)| (tool.name.as_str(), name.as_str()))
                 .filter(|(old, new)| old != new)
                 .collect();
-            for (tool, name) in list.iter().zip(&given) {
+            for (index, (tool, name)) in list.iter().zip(&given).enumerate() {
+                // Of several tools with one name, the first is offered, with its own definition.
+                let Entry::Vacant(vacant) = offer.by_name.entry(name.clone()) else { continue };
                 let description = rename(&tool.description, &renamed);
                 let parameters = tool.parameters.clone();
                 let source = source.to_owned();
+                let connection = of.connections[index];
                 let schema = OnceLock::new();
-                let entry = Offered { source, tool: tool.clone(), schema };
-                if offer.by_name.insert(name.clone(), entry).is_none() {
-                    tools.push(OfferedTool { name: name.clone(), description, parameters });
-                }
+                vacant.insert(Offered { source, connection, tool: tool.clone(), schema });
+                tools.push(OfferedTool { name: name.clone(), description, parameters });
             }
             if number < self.own.len() {
                 devices = tools.len();
@@ -251,10 +262,16 @@ fn slots_of(sources: Vec<Arc<dyn ToolSource>>, before: &[SourceSlot]) -> Vec<Sou
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
     use futures_util::future::BoxFuture;
+    use hearken_base::language::Language;
     use hearken_ports::{ChatMessage, Role, ToolCall, ToolError, ToolOutput};
     use serde_json::json;
+    use tokio::time::Instant;
 
+    use super::super::{ToolPolicies, ToolPolicy};
     use super::*;
 
     struct Fixed(&'static str, Mutex<Arc<[Tool]>>);
@@ -394,17 +411,108 @@ mod tests {
         let first = source("notes", &["b"]);
         *others.lock().unwrap() = vec![first.clone(), source("notes", &["not this"])];
         assert_eq!(names(&toolbox), ["b", "a"]);
-        let semaphore = toolbox.slot("notes").unwrap().semaphore;
         let offer = toolbox.offer();
+        let slot = || toolbox.slot_of(offer.find("b").unwrap());
+        let semaphore = slot().unwrap().semaphore;
         // Removed and added again with the same tools: calls reach the new source, not the old one.
         let second: Arc<dyn ToolSource> = source("notes", &["b"]);
         *others.lock().unwrap() = vec![Arc::clone(&second)];
         assert!(Arc::ptr_eq(&offer, &toolbox.offer()), "nothing changed for the model");
-        let slot = toolbox.slot("notes").unwrap();
-        assert!(Arc::ptr_eq(&slot.source, &second) && Arc::ptr_eq(&slot.semaphore, &semaphore));
+        let found = slot().unwrap();
+        assert!(Arc::ptr_eq(&found.source, &second) && Arc::ptr_eq(&found.semaphore, &semaphore));
         others.lock().unwrap().clear();
         assert_eq!(names(&toolbox), ["a"]);
-        assert!(toolbox.slot("notes").is_none());
+        assert!(slot().is_none());
         assert_eq!(offer.find("b").unwrap().source, "notes", "an existing offer is unchanged");
+    }
+
+    #[test]
+    fn no_later_tool_replaces_one_of_the_same_name() {
+        let tool = |description: &str| Tool {
+            name: "b".into(),
+            description: description.into(),
+            parameters: json!({"title": description}),
+            finishes: false,
+            destructive: description == "deletes",
+        };
+        for both in [["deletes", "reads"], ["reads", "deletes"]] {
+            let list: Arc<[Tool]> = both.map(tool).into();
+            let source = Fixed("notes", Mutex::new(Arc::clone(&list)));
+            let offer = fixed(vec![Arc::new(source)], ToolSettings::default()).offer();
+            let [shown] = &offer.tools()[..] else { panic!("one tool has this name") };
+            assert_eq!(shown.description, both[0]);
+            assert_eq!(shown.parameters, list[0].parameters);
+            assert_eq!(offer.find("b").unwrap().tool, list[0]);
+        }
+    }
+
+    /// Source of one tool over the connection with this number, which it records at each call.
+    struct Peer {
+        connection: u64,
+        called: Arc<Mutex<Vec<u64>>>,
+    }
+
+    impl ToolSource for Peer {
+        fn name(&self) -> &str {
+            "clients"
+        }
+
+        fn tools(&self) -> Arc<[Tool]> {
+            list(&["open"])
+        }
+
+        fn connection_of(&self, _tool: &str) -> u64 {
+            self.connection
+        }
+
+        fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+            self.called.lock().unwrap().push(self.connection);
+            Box::pin(async { Ok(ToolOutput::text("opened")) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_reaches_only_the_connection_that_was_offered() {
+        let open = || ToolRequest { id: "1".into(), name: "open".into(), ..ToolRequest::default() };
+        for (offered, now) in [(0, 0), (1, 1), (1, 2), (2, 1), (0, 1), (1, 0)] {
+            for policy in [ToolPolicy::Allow, ToolPolicy::Ask] {
+                let patterns = [("*".to_owned(), policy)].into();
+                let policies = ToolPolicies { patterns, ..ToolPolicies::default() };
+                let settings =
+                    ToolSettings { policies: policies.into(), ..ToolSettings::default() };
+                let called = Arc::<Mutex<Vec<u64>>>::default();
+                let number = Arc::new(AtomicU64::new(offered));
+                let calls_of = Arc::clone(&called);
+                let current = Arc::clone(&number);
+                let others: SourceProvider = Arc::new(move || {
+                    let connection = current.load(Ordering::Relaxed);
+                    vec![Arc::new(Peer { connection, called: Arc::clone(&calls_of) })]
+                });
+                let toolbox = Toolbox::new(Vec::new(), others, settings);
+                let offer = toolbox.offer();
+                let screen = || toolbox.screen(&offer, &[open()], &[], "open", Language::English);
+                let held = screen().held;
+                number.store(now, Ordering::Relaxed);
+                let later = toolbox.offer();
+                assert_eq!(Arc::ptr_eq(&offer, &later), offered == now);
+                assert_eq!(offer.tools(), later.tools(), "the model sees no difference");
+                if let Some((held, _)) = held {
+                    assert_eq!(held.permitted(true, &later).is_ok(), offered == now);
+                }
+                let mut screened = screen();
+                assert_eq!(screened.held.is_some(), policy == ToolPolicy::Ask && offered == now);
+                let until = Instant::now() + Duration::from_secs(9);
+                // Also if another offer comes between the decision and the call.
+                let mut calls = toolbox.begin(&offer, &[open()], "open", until);
+                while calls.next().await.is_some() {}
+                let gone = "error: the tool cannot be reached: it was taken away meanwhile";
+                let said = if offered == now { "opened" } else { gone };
+                assert_eq!(calls.ended(0).unwrap().text, said);
+                if offered != now {
+                    assert_eq!(screened.results(Vec::new()), [gone]);
+                }
+                assert_eq!(*called.lock().unwrap(), [now; 1][..usize::from(offered == now)]);
+            }
+        }
     }
 }

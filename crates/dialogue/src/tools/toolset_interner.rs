@@ -53,6 +53,8 @@ pub(super) struct OfferKey {
     pub(super) own: usize,
     /// Name of each source, and the address of its list.
     pub(super) lists: Vec<(String, usize)>,
+    /// Numbers of the connections of each source's tools.
+    pub(super) connections: Vec<Vec<u64>>,
 }
 
 impl ToolsetInterner {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 mod builtin;
+mod clients;
 mod conversation;
 mod gauntlet;
 mod hostile;

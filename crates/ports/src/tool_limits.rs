@@ -57,7 +57,10 @@ pub fn within_limits(source: &str, tools: impl IntoIterator<Item = Tool>) -> Vec
     for tool in tools {
         limited.add(tool);
     }
-    limited.finish(source)
+    if !limited.is_complete() {
+        limited.log_left_out(source, None);
+    }
+    limited.finish()
 }
 
 /// Tools of a source within all limits, in order, while they are listed. Of several tools with the
@@ -103,18 +106,25 @@ impl LimitedTools {
         self.kept.len() < MAX_TOOLS && self.left_out < MAX_TOOLS
     }
 
-    /// Returns the tools, and logs the number of omitted ones.
-    pub fn finish(self, source: &str) -> Vec<Tool> {
-        let Self { kept, left_out, .. } = self;
-        if left_out > 0 {
-            tracing::warn!(
-                source,
-                left_out,
-                kept = kept.len(),
-                "left out tools: their names or schemas are too large, or there are too many"
-            );
-        }
-        kept
+    /// Returns true if no tool was left out.
+    pub fn is_complete(&self) -> bool {
+        self.left_out == 0
+    }
+
+    /// Logs the number of tools that were left out, and of such warnings that were not logged.
+    pub fn log_left_out(&self, source: &str, not_logged: Option<u64>) {
+        tracing::warn!(
+            source,
+            left_out = self.left_out,
+            kept = self.kept.len(),
+            not_logged,
+            "left out tools: their names or schemas are too large, or there are too many"
+        );
+    }
+
+    /// Returns the tools.
+    pub fn finish(self) -> Vec<Tool> {
+        self.kept
     }
 }
 

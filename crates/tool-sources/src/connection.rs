@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::paced_log::PacedLog;
 use hearken_dialogue::tools::definition::from_mcp;
 use hearken_ports::tool_limits::{LimitedTools, MAX_SOURCE_WEIGHT, tool_weight};
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput};
@@ -58,6 +59,8 @@ pub(super) struct Connection {
     gone: CancellationToken,
     changed: Arc<Notify>,
     listed: Arc<Mutex<ListedTools>>,
+    /// Warnings about its lists of tools.
+    warnings: Arc<PacedLog>,
 }
 
 /// Maximum size of all tools that a connection has listed: rmcp stores the schema of each name for
@@ -129,7 +132,9 @@ impl Connection {
         // The list is stored once, within limits, and requested again to check whether the server
         // still responds.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
-        Ok(Self { service: Arc::new(service), gone, changed, listed: Arc::default() })
+        let listed = Arc::default();
+        let warnings = Arc::default();
+        Ok(Self { service: Arc::new(service), gone, changed, listed, warnings })
     }
 
     /// Returns true if both are the same connection.
@@ -177,7 +182,7 @@ impl Connection {
             let tool = from_mcp(&tool);
             listed.note(&tool) && tools.add(tool)
         };
-        match every_page(ask, add, |error| error.is_answer).await {
+        match every_page(ask, add, |error| error.is_answer, &self.warnings).await {
             Err(_) if !offered => return Ok(Arc::default()),
             read => read.map_err(|error| error.why)?,
         }
@@ -185,7 +190,10 @@ impl Connection {
             return Err("it lists too many different tools".into());
         }
         let source = self.server_name().unwrap_or_default();
-        Ok(tools.finish(&source).into())
+        if !tools.is_complete() {
+            self.warnings.log(|not_logged| tools.log_left_out(&source, not_logged));
+        }
+        Ok(tools.finish().into())
     }
 
     /// Calls a tool. Dropping the future sends a cancellation to the server.

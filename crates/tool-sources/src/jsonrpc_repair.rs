@@ -9,6 +9,7 @@ mod text;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hearken_base::paced_log::PacedLog;
 use hearken_proto::json::{MAX_WEIGHT, is_nothing, weight_of_text};
 use hearken_proto::jsonrpc::error_words;
 use rmcp::model::{
@@ -48,12 +49,18 @@ pub(super) struct Repair {
     max_weight: usize,
     /// True if the messages are the answer to one request.
     is_of_one_request: bool,
+    warnings: Arc<PacedLog>,
 }
 
 impl Default for Repair {
     /// Creates the reader for a peer that connects by itself.
     fn default() -> Self {
-        Self { waiting: Arc::default(), max_weight: MAX_WEIGHT, is_of_one_request: false }
+        Self {
+            waiting: Arc::default(),
+            max_weight: MAX_WEIGHT,
+            is_of_one_request: false,
+            warnings: Arc::default(),
+        }
     }
 }
 
@@ -100,7 +107,10 @@ impl Repair {
     pub(super) fn read(&self, text: &str) -> Vec<ServerJsonRpcMessage> {
         let text = text.trim_start_matches('\u{feff}').trim();
         if let Err(error) = weight_of_text(text.as_bytes(), self.max_weight) {
-            tracing::warn!(%error, bytes = text.len(), "cannot read a message of a tool server");
+            self.warnings.log(|left_out| {
+                let bytes = text.len();
+                tracing::warn!(%error, bytes, left_out, "cannot read a message of a tool server");
+            });
             return self.unread(text, &error.to_string()).into_iter().collect();
         }
         let Some(found) = text::values(text, self.max_weight) else {

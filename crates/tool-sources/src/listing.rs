@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::future::Future;
 
+use hearken_base::paced_log::PacedLog;
+
 /// Maximum number of pages.
 const MAX_PAGES: usize = 100;
 /// Maximum length of a cursor. A page with a longer one is the last.
@@ -21,7 +23,7 @@ pub(super) struct Page<T> {
 /// Reads all pages and passes their tools to `add`, in order, so that at most one page of a list
 /// that is too large is in memory. Ends at a cursor that is missing, empty or repeated, after
 /// `MAX_PAGES`, if `add` returns false, and at a later page that the server answers with an error
-/// (`is_answer`).
+/// (`is_answer`). Warns in `warnings`: a server may make us read its list continually.
 ///
 /// # Errors
 /// Error of the first page, or an error that is not an answer: then the previous tools are the
@@ -30,6 +32,7 @@ pub(super) async fn every_page<T, E, F>(
     mut ask: impl FnMut(Option<String>) -> F,
     mut add: impl FnMut(T) -> bool,
     is_answer: impl Fn(&E) -> bool,
+    warnings: &PacedLog,
 ) -> Result<(), E>
 where
     E: Display,
@@ -42,7 +45,9 @@ where
             Ok(page) => page,
             Err(error) if number == 0 || !is_answer(&error) => return Err(error),
             Err(error) => {
-                tracing::warn!(%error, pages = number, "cannot read a further page of tools");
+                warnings.log(|left_out| {
+                    tracing::warn!(%error, pages = number, left_out, "cannot read a further page of tools");
+                });
                 return Ok(());
             }
         };
@@ -54,7 +59,9 @@ where
         }
         cursor = Some(next);
     }
-    tracing::warn!("stopped listing tools at the limit, or at a repeated cursor");
+    warnings.log(|left_out| {
+        tracing::warn!(left_out, "stopped listing tools at the limit, or at a repeated cursor");
+    });
     Ok(())
 }
 
@@ -80,7 +87,8 @@ mod tests {
             tools.push(tool);
             true
         };
-        let Ok(()) = every_page(ask, add, |_| true).now_or_never().unwrap();
+        let warnings = PacedLog::default();
+        let Ok(()) = every_page(ask, add, |_| true, &warnings).now_or_never().unwrap();
         tools
     }
 
@@ -111,7 +119,8 @@ mod tests {
             left -= 1;
             left > 0
         };
-        every_page(ask, add, |_| true).now_or_never().unwrap().unwrap();
+        let warnings = PacedLog::default();
+        every_page(ask, add, |_| true, &warnings).now_or_never().unwrap().unwrap();
         assert_eq!((pages, left), (2, 0));
         assert_eq!(read(|n| Some(n.to_string().repeat(MAX_CURSOR_BYTES + 1))), [1]);
     }
@@ -130,7 +139,8 @@ mod tests {
                 tools.push(tool);
                 true
             };
-            let read = every_page(ask, add, |_| is_answer).now_or_never().unwrap();
+            let warnings = PacedLog::default();
+            let read = every_page(ask, add, |_| is_answer, &warnings).now_or_never().unwrap();
             read.map(|()| tools)
         };
         assert_eq!(read(1, true), Err("no page"));
@@ -147,7 +157,8 @@ mod tests {
             let next = (cursors.len() < 3).then(|| format!("c{}", cursors.len()));
             async move { Ok::<_, Infallible>(Page { tools: vec![()], next }) }
         };
-        every_page(ask, |()| true, |_| true).now_or_never().unwrap().unwrap();
+        let warnings = PacedLog::default();
+        every_page(ask, |()| true, |_| true, &warnings).now_or_never().unwrap().unwrap();
         assert_eq!(cursors, [None, Some("c1".into()), Some("c2".into())]);
     }
 }

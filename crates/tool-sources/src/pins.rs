@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hearken_base::paced_log::PacedLog;
 use hearken_ports::Tool;
 use hearken_ports::store::KeptPin;
 use serde_json::{Value, json};
@@ -52,7 +53,9 @@ impl Pins {
 
     /// Returns the pins of one source. `agent` is empty for sources that belong to no agent.
     pub(super) fn of(&self, agent: &str, source: &str) -> SourcePins {
-        SourcePins { all: self.clone(), agent: agent.to_owned(), source: source.to_owned() }
+        let agent = agent.to_owned();
+        let source = source.to_owned();
+        SourcePins { all: self.clone(), agent, source, warnings: Arc::default() }
     }
 
     /// Waits until there are unstored pins.
@@ -93,6 +96,17 @@ pub(super) struct SourcePins {
     all: Pins,
     agent: String,
     source: String,
+    warnings: Arc<PacedLog>,
+}
+
+/// What a listing of a source differs in from its pins.
+#[derive(Default)]
+struct Noted {
+    /// Number of tools that have changed since they were last noted, and the name of the first.
+    changed: usize,
+    first: String,
+    /// Number of tools that could not be pinned.
+    unpinned: usize,
 }
 
 impl SourcePins {
@@ -100,24 +114,47 @@ impl SourcePins {
         (self.agent.clone(), self.source.clone(), tool.to_owned())
     }
 
-    /// Pins the definitions that are seen for the first time, and logs each changed one.
+    /// Pins the definitions that are seen for the first time, and logs how many have changed.
     pub(super) fn note(&self, tools: &[Tool]) {
+        let Noted { changed, first, unpinned } = self.noted(tools);
+        let source = &self.source;
+        // A server may list other definitions continually: one line for a listing, a few a minute.
+        if changed > 0 {
+            self.warnings.log(|left_out| {
+                tracing::warn!(
+                    source,
+                    changed,
+                    first,
+                    left_out,
+                    "the definitions of tools have changed: `hearken tools list` shows them, \
+                     `hearken tools accept` accepts them"
+                );
+            });
+        }
+        if unpinned > 0 {
+            self.warnings.log(|left_out| {
+                tracing::warn!(source, unpinned, left_out, "too many tools are pinned");
+            });
+        }
+    }
+
+    /// Pins the definitions that are seen for the first time.
+    fn noted(&self, tools: &[Tool]) -> Noted {
+        // Before the lock, which all sources share: a list may have a MiB.
+        let hashes: Vec<String> = tools.iter().map(hash).collect();
+        let mut noted = Noted::default();
         let mut known = self.all.lock();
         let mut added = false;
-        let mut unpinned = 0_usize;
         let mut room = self.room(&known);
-        for tool in tools {
+        for (tool, hash) in tools.iter().zip(hashes) {
             let key = self.key(&tool.name);
-            let hash = hash(tool);
             match known.get_mut(&key) {
                 Some(pin) if pin.hash == hash || pin.logged == hash => {}
                 Some(pin) => {
-                    tracing::warn!(
-                        source = self.source,
-                        tool = tool.name,
-                        "the definition of a tool has changed: `hearken tools list` shows it, \
-                         `hearken tools accept` accepts it"
-                    );
+                    if noted.changed == 0 {
+                        noted.first.clone_from(&tool.name);
+                    }
+                    noted.changed += 1;
                     pin.logged = hash;
                 }
                 // The first definition is trusted; only later changes count. Decision 0050.
@@ -126,16 +163,14 @@ impl SourcePins {
                     known.insert(key, Pin::new(hash, false));
                     added = true;
                 }
-                None => unpinned += 1,
+                None => noted.unpinned += 1,
             }
         }
         drop(known);
         if added {
             self.all.0.added.notify_one();
         }
-        if unpinned > 0 {
-            tracing::warn!(source = self.source, unpinned, "too many tools are pinned");
-        }
+        noted
     }
 
     /// Reports whether the maximum number of pins of the agent is reached.
@@ -156,8 +191,8 @@ impl SourcePins {
 
     /// Reports whether this definition differs from that of its pin. `None` if it has none.
     pub(super) fn is_changed(&self, tool: &Tool) -> Option<bool> {
-        let known = self.all.lock();
-        known.get(&self.key(&tool.name)).map(|pin| pin.hash != hash(tool))
+        let pinned = self.all.lock().get(&self.key(&tool.name)).map(|pin| pin.hash.clone());
+        pinned.map(|pinned| pinned != hash(tool))
     }
 
     /// Returns the pins that these definitions would have.
@@ -279,6 +314,32 @@ mod tests {
         assert_eq!((here.is_changed(&first), there.is_changed(&first)), (None, Some(false)));
         pins.replace([]);
         assert_eq!(there.is_changed(&first), Some(false), "it is not stored yet");
+    }
+
+    #[test]
+    fn a_listing_is_one_warning_however_many_tools_have_changed() {
+        let pins = Pins::default().of("", "s");
+        let list = |description: &str| -> Vec<Tool> {
+            (0..1_000).map(|n| tool(&n.to_string(), description, "{}")).collect()
+        };
+        let noted = |listed: &[Tool]| {
+            let Noted { changed, first, unpinned } = pins.noted(listed);
+            assert_eq!(unpinned, 0);
+            (changed, first)
+        };
+        let none = (0, String::new());
+        let all = (1_000, "0".to_owned());
+        for (description, expected) in
+            [("1", &none), ("1", &none), ("2", &all), ("2", &none), ("1", &none), ("2", &none)]
+        {
+            assert_eq!(noted(&list(description)), *expected, "{description}");
+        }
+        for description in ["3", "4", "3", "4"] {
+            assert_eq!(noted(&list(description)), all, "{description}");
+        }
+        let mut some = list("4");
+        some[7].destructive = true;
+        assert_eq!(noted(&some), (1, "7".to_owned()));
     }
 
     #[test]

@@ -195,6 +195,19 @@ impl SourcePins {
         pinned.map(|pinned| pinned != hash(tool))
     }
 
+    /// Returns the name of the first of these tools that is not pinned as it is, and whose hash is
+    /// not in `seen`, by the name of the tool.
+    pub(super) fn first_unseen<'a>(
+        &self,
+        tools: &'a [Tool],
+        seen: &BTreeMap<String, String>,
+    ) -> Option<&'a str> {
+        let is_unseen = |tool: &&Tool| {
+            self.is_changed(tool) != Some(false) && seen.get(&tool.name) != Some(&hash(tool))
+        };
+        tools.iter().find(is_unseen).map(|tool| tool.name.as_str())
+    }
+
     /// Returns the pins that these definitions would have.
     pub(super) fn pins_for(&self, tools: &[Tool]) -> Vec<KeptPin> {
         let pin = |tool: &Tool| {
@@ -220,7 +233,7 @@ impl SourcePins {
 }
 
 /// Returns the SHA-256 of all parts of a definition that a model or a policy sees, in hexadecimal.
-fn hash(tool: &Tool) -> String {
+pub(super) fn hash(tool: &Tool) -> String {
     // Fields are sorted, and titles omitted: invisible parts do not count as a change. Decision
     // 0050.
     let Tool { name, description, parameters, destructive, .. } = tool;
@@ -314,6 +327,30 @@ mod tests {
         assert_eq!((here.is_changed(&first), there.is_changed(&first)), (None, Some(false)));
         pins.replace([]);
         assert_eq!(there.is_changed(&first), Some(false), "it is not stored yet");
+    }
+
+    #[test]
+    fn only_a_definition_with_the_given_hash_counts_as_seen() {
+        let pins = Pins::default().of("", "s");
+        let same = tool("same", "1", "{}");
+        pins.note(&[same.clone(), tool("a", "1", "{}"), tool("b", "1", "{}")]);
+        let a = tool("a", "2", "{}");
+        let b = tool("b", "2", "{}");
+        let now = [same.clone(), a.clone(), b.clone()];
+        let earlier = tool("a", "1", "{}");
+        for (seen, unseen) in [
+            (vec![], Some("a")),
+            (vec![&a], Some("b")),
+            (vec![&b], Some("a")),
+            (vec![&a, &b], None),
+            (vec![&same, &a, &b], None),
+            (vec![&earlier, &b], Some("a")),
+        ] {
+            let seen = seen.into_iter().map(|tool| (tool.name.clone(), hash(tool))).collect();
+            assert_eq!(pins.first_unseen(&now, &seen), unseen, "{seen:?}");
+        }
+        let new = [tool("new", "1", "{}")];
+        assert_eq!(pins.first_unseen(&new, &BTreeMap::new()), Some("new"), "it is not pinned");
     }
 
     #[test]

@@ -58,6 +58,9 @@ pub enum RegistryError {
     /// There is no such source whose tools are pinned, or it has no such tool.
     #[error("there is no `{0}` to accept: use the names of `hearken tools list`")]
     NothingToAccept(String),
+    /// The definition is not the one that was seen.
+    #[error("the definition of `{0}` is not the one that you saw: list the tools again")]
+    NotSeen(String),
     /// Programs may not be started over the API.
     #[error(
         "cannot add a program over the API: set `tools.allow_commands_over_api`, or define it in `tools.servers`"

@@ -3,6 +3,7 @@
 use hearken_ports::Tool;
 use serde::Serialize;
 
+use super::pins;
 use super::settings::ENDPOINT;
 
 /// State of a source.
@@ -120,6 +121,8 @@ pub struct ToolReport {
     pub destructive: bool,
     /// True if its definition differs from the one that was seen first or accepted last.
     pub changed: bool,
+    /// Hash of its definition, in hexadecimal.
+    pub definition_hash: String,
 }
 
 impl ToolReport {
@@ -130,6 +133,7 @@ impl ToolReport {
             parameters: tool.parameters.clone(),
             destructive: tool.destructive,
             changed,
+            definition_hash: pins::hash(tool),
         }
     }
 }

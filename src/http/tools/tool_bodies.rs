@@ -131,6 +131,8 @@ struct ToolShown {
     destructive: bool,
     /// True if its definition differs from the one that was first seen or last accepted.
     changed: bool,
+    /// Hash of its definition, in hexadecimal; to accept exactly this definition.
+    definition_hash: String,
     /// Policy from `tools.policy` for calls of the tool by a model; null if no pattern matches.
     #[schema(required, value_type = Option<words::ToolPolicy>)]
     policy: Option<ToolPolicy>,
@@ -138,9 +140,10 @@ struct ToolShown {
 
 impl ToolShown {
     fn new(group: Option<&str>, source: &str, report: ToolReport, policies: &ToolPolicies) -> Self {
-        let ToolReport { name, description, parameters, destructive, changed } = report;
-        let policy = policies.shown(group, source, &name);
-        Self { name, description, parameters, destructive, changed, policy }
+        let policy = policies.shown(group, source, &report.name);
+        let ToolReport { name, description, parameters, destructive, changed, definition_hash } =
+            report;
+        Self { name, description, parameters, destructive, changed, definition_hash, policy }
     }
 }
 
@@ -315,6 +318,7 @@ mod tests {
             parameters: json!({"type": "object"}),
             destructive: false,
             changed: true,
+            definition_hash: "0a".into(),
         };
         let patterns = [("home/*".to_owned(), ToolPolicy::Ask)].into();
         let policies = ToolPolicies { patterns, ..ToolPolicies::default() };

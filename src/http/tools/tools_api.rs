@@ -1,6 +1,7 @@
 //! REST API of tools: list of sources, and manual calls. Also the shared state of all tool routes.
 //! Not for tools in a conversation.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,9 +141,10 @@ pub(crate) fn refusal_of(error: RegistryError) -> Refusal {
     let fault = match &error {
         RegistryError::Store(error) => return store_failed(error),
         RegistryError::Settings(_) | RegistryError::OwnSecrets(_) => Fault::BadRequest,
-        RegistryError::Taken(_) | RegistryError::Configured(_) | RegistryError::Full => {
-            Fault::Conflict
-        }
+        RegistryError::Taken(_)
+        | RegistryError::Configured(_)
+        | RegistryError::NotSeen(_)
+        | RegistryError::Full => Fault::Conflict,
         RegistryError::Unknown(_) | RegistryError::NothingToAccept(_) => Fault::NotFound,
         RegistryError::Programs => Fault::Forbidden,
     };
@@ -173,6 +175,10 @@ pub(crate) struct Accept {
     tool: Option<String>,
     /// Agent whose tool clients are included; `default` if omitted.
     agent: Option<String>,
+    /// `definition_hash` of each tool as `GET /api/tools` showed it, by the name of the tool. A
+    /// changed definition with another hash is refused, and nothing is accepted. If omitted, the
+    /// current definitions are accepted, whatever they are.
+    definition_hashes: Option<BTreeMap<String, String>>,
 }
 
 /// Result of accepting definitions.
@@ -191,9 +197,9 @@ pub(crate) async fn accept(
     body: JsonBody<Accept>,
     api: web::Data<ToolsApi>,
 ) -> RouteResult {
-    let Accept { source, tool, agent } = body.0;
+    let Accept { source, tool, agent, definition_hashes: seen } = body.0;
     let agent = agent.as_deref().unwrap_or(DEFAULT_AGENT);
-    let accepted = api.registry.accept(agent, &source, tool.as_deref()).await;
+    let accepted = api.registry.accept(agent, &source, tool.as_deref(), seen.as_ref()).await;
     let accepted = accepted.map_err(refusal_of)?;
     Ok(HttpResponse::Ok().json(Accepted { accepted }))
 }

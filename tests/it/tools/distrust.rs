@@ -146,12 +146,19 @@ async fn a_changed_definition_is_listed_until_it_is_accepted() {
     until_ready(&server, &["press"]).await;
     let seen = || async { is_changed(&server).await.then_some(()) };
     eventually("the change is shown", seen).await;
+    let shown = listed(&server).await[0]["tools"][0]["definition_hash"].clone();
     for (body, status) in [
         (json!({"source": "nobody"}), 404),
         (json!({"source": "press", "tool": "nothing"}), 404),
         (json!({"source": "press", "agent": "kitchen"}), 404),
         (json!({"tool": "read_news"}), 400),
-        (json!({"source": "press"}), 200),
+        (json!({"source": "press", "definition_hashes": {}}), 409),
+        (json!({"source": "press", "definition_hashes": {"read_news": "0a"}}), 409),
+        (
+            json!({"source": "press", "tool": "read_news", "definition_hashes": {"other": shown}}),
+            409,
+        ),
+        (json!({"source": "press", "definition_hashes": {"read_news": shown}}), 200),
     ] {
         let (answered, told) = accept(&server, body).await;
         assert_eq!(answered, status, "{told}");

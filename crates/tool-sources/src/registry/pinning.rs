@@ -1,6 +1,7 @@
 //! Part of the registry that stores the pins of tools' definitions, and accepts changed ones. Not for
 //! comparing definitions: see [`crate::pins`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hearken_ports::Tool;
@@ -49,16 +50,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Accepts the current definitions of a source's tools, or of one of them. Returns the number
-    /// of changed ones.
+    /// Accepts the current definitions of a source's tools, or of one of them. If there is `seen`,
+    /// it has the hashes of the definitions that were shown, by the name of the tool, and only these
+    /// are accepted. Returns the number of changed ones.
     ///
     /// # Errors
-    /// There is no such source or tool, or the store failed.
+    /// There is no such source or tool, a definition was not seen, or the store failed.
     pub async fn accept(
         &self,
         agent: &str,
         source: &str,
         tool: Option<&str>,
+        seen: Option<&BTreeMap<String, String>>,
     ) -> Result<usize, RegistryError> {
         let _one_at_a_time = self.0.changing.lock().await;
         self.loaded().await?;
@@ -69,6 +72,9 @@ impl Registry {
         let meant: Vec<Tool> = tools.iter().filter(is_meant).cloned().collect();
         if let (Some(name), true) = (tool, meant.is_empty()) {
             return Err(unknown(format!("{source}/{name}")));
+        }
+        if let Some(unseen) = seen.and_then(|seen| pins.first_unseen(&meant, seen)) {
+            return Err(RegistryError::NotSeen(unseen.to_owned()));
         }
         let changed = meant.iter().filter(|tool| pins.is_changed(tool) == Some(true)).count();
         let accepted = pins.pins_for(&meant);

@@ -156,6 +156,7 @@ const MESSAGES: readonly (readonly [RegExp, string])[] = [
   [/`(.+?)` is defined in `tools\.servers`/, '“$1”在配置的 tools.servers 中定义，请在配置中移除，或在此停用。'],
   [/cannot add a program over the API/, '不能通过接口添加程序。请启用 tools.allow_commands_over_api，或在 tools.servers 中定义。'],
   [/there are (\d+) tool servers/, '工具服务器数量已达上限（$1 个），请先移除一个。'],
+  [/the definition of `(.+?)` is not the one that you saw/, '“$1”的定义与显示的不同，请刷新后再查看。'],
   [/there is no `(.+?)` to accept/, '$1 没有待接受的变更。'],
   [/`tools\.servers`, (.+?): (.+)$/, '工具服务器“$1”的设置无效：$2'],
   [/there are (\d+) (?:tokens of tool clients|tool client tokens)/, '工具客户端令牌数量已达上限（$1 个）。'],

@@ -7,8 +7,8 @@ import type {
   Accounts, AdminMetrics, AgainAnswer, Audit, ChatMessages, ChatSessions, Deleted, Device, Devices, DeviceStatus,
   DeviceToken, DeviceTools, Dropped, HistorySummary, KeptTurn, KeptTurns, ListedAccount, MadeToolToken, MuseumSessions,
   Ota, Person, PersonDetail, Ready, Role, RoleFields, Roles, RoleTrial, RoleVersions, Service, ServiceCalls,
-  ServiceTest, Settings, Setup, SourceReport, ToolResult, ToolServer, ToolServerSettings, ToolTokens, Turns, Usage,
-  Voice, WaitingCalls,
+  ServiceTest, Settings, Setup, SourceReport, Tool, ToolResult, ToolServer, ToolServerSettings, ToolTokens, Turns,
+  Usage, Voice, WaitingCalls,
 } from './types';
 
 const one = (base: string, id: string, rest = '') => `${base}/${encodeURIComponent(id)}${rest}`;
@@ -121,10 +121,13 @@ export const tools = {
     session.call<ToolResult>('operator', '/api/tools/call', {
       method: 'POST', body: { source, tool, arguments: args, ...(agent ? { agent } : {}) },
     }),
-  accept: (source: string, tool: string | null, agent = '') =>
-    session.call<{ accepted: number }>('operator', '/api/tools/accept', {
-      method: 'POST', body: { source, ...(tool ? { tool } : {}), ...(agent ? { agent } : {}) },
-    }),
+  /** Accepts the definitions of these tools as they were shown: one that has changed since is refused. */
+  accept: (source: string, tool: string | null, shown: readonly Tool[], agent = '') => {
+    const definition_hashes = Object.fromEntries(shown.map((one) => [one.name, one.definition_hash]));
+    return session.call<{ accepted: number }>('operator', '/api/tools/accept', {
+      method: 'POST', body: { source, ...(tool ? { tool } : {}), definition_hashes, ...(agent ? { agent } : {}) },
+    });
+  },
   servers: async () => (await session.call<{ servers: ToolServer[] }>('operator', '/api/tools/servers')).servers,
   add: (body: ToolServerSettings) => session.call<ToolServer>('operator', '/api/tools/servers', { method: 'POST', body }),
   remove: (name: string) => session.call<void>('operator', one('/api/tools/servers', name), { method: 'DELETE' }),

@@ -34,7 +34,7 @@ use hearken_dialogue::admission::cores;
 use hearken_engines::supervise::{Engine, EngineStates, Supervisor};
 use hearken_ports::store::DeviceStore;
 use hearken_providers::LlmSettings;
-use hearken_tool_sources::Sources;
+use hearken_tool_sources::{Registry, Sources};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +56,10 @@ pub use self::verify::verify;
 /// side effects took at least this long to end, it stops without waiting for the rest.
 const WAITED_ENOUGH: Duration = Duration::from_secs(1);
 
+/// Maximum wait at startup for the first reading of the store. Until it was read, conversations
+/// have only the tools that the store cannot withhold.
+const STORE_READ: Duration = Duration::from_secs(1);
+
 /// Maximum wait at shutdown for the store to write its data.
 const STORE_CLOSES: Duration = Duration::from_secs(1);
 
@@ -75,6 +79,7 @@ pub struct Running {
     store: Arc<dyn DeviceStore>,
     chats: ChatService,
     tools: Sources,
+    registry: Registry,
     cluster: Cluster,
     liveness: Liveness,
 }
@@ -120,6 +125,7 @@ pub fn start(
         store: parts.store,
         chats,
         tools: parts.tooling.sources,
+        registry: parts.tooling.registry,
         cluster: parts.cluster,
         liveness,
     })
@@ -191,8 +197,8 @@ impl Running {
         self.liveness.clone()
     }
 
-    /// Serves until the process's token is cancelled. Then ends the connections, the engines and
-    /// the background tasks, and closes the store.
+    /// Serves until the process's token is cancelled, once the store was read or cannot be. Then ends
+    /// the connections, the engines and the background tasks, and closes the store.
     ///
     /// # Errors
     /// The server failed.
@@ -200,7 +206,12 @@ impl Running {
         let handle = self.server.handle();
         let process = self.tasks.process().clone();
         let ending = end(handle, self.connection_slots, self.tasks);
-        let (served, ()) = tokio::join!(self.server, ending);
+        let serving = async {
+            // Connections wait in the queue of the port.
+            self.registry.wait_for_store(STORE_READ).await;
+            self.server.await
+        };
+        let (served, ()) = tokio::join!(serving, ending);
         let rest = self.records.history.store_rest(&process);
         if tokio::time::timeout(STORE_CLOSES, rest).await.is_err() {
             tracing::warn!("the history did not store the last turns in time");

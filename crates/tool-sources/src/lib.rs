@@ -134,8 +134,8 @@ impl Sources {
 
     /// Returns the current sources of a text client's conversation: the built-in tools with those
     /// that change the style of this session, the remote servers that are for all devices, and the
-    /// tool clients of the default agent. While the store could not be read, only the built-in
-    /// tools: a server may be disabled there.
+    /// tool clients of the default agent. Until the store was read, only the built-in tools: a
+    /// server may be disabled there.
     pub fn conversation(&self, session_id: &str, style: &SharedStyle) -> Vec<Arc<dyn ToolSource>> {
         self.without_device(self.builtin.for_conversation(session_id, style))
     }

@@ -136,26 +136,31 @@ struct Shared {
 
 impl Registry {
     /// Creates a registry that changes these sources and records its changes in the store. Programs
-    /// may be added only if `allow_commands` is true.
+    /// may be added only if `allow_commands` is true. Until the store was read, conversations have
+    /// none of the sources that it may withhold.
     pub fn new(sources: Sources, store: Arc<dyn ToolStore>, allow_commands: bool) -> Self {
         let loaded = OnceCell::new();
         let changing = Mutex::new(());
         let left_out = std::sync::Mutex::default();
+        sources.overrides.await_store();
         Self(Arc::new(Shared { sources, store, allow_commands, loaded, changing, left_out }))
     }
 
-    /// Loads the servers and choices from the store. Retries until the store can be reached; after
-    /// the first failure until then, conversations have none of the sources that it may withhold.
+    /// Loads the servers and choices from the store. Retries until the store can be reached.
     pub async fn load(&self) {
-        let overrides = &self.0.sources.overrides;
         while let Err(error) = self.loaded().await {
-            overrides.await_store();
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, cause, "cannot load the roles and tool servers from the store; until it answers, devices have no tools of the server and no history; trying again");
             tokio::time::sleep(RETRY_WAIT).await;
         }
-        // A request may have loaded them before the failure was recorded.
-        overrides.store_was_read();
+    }
+
+    /// Waits until the store was read, or could not be, but at most this long.
+    pub async fn wait_for_store(&self, at_most: Duration) {
+        let registry = self.clone();
+        // The end of the wait does not cancel the reading, which starts servers.
+        let reading = tokio::spawn(async move { registry.loaded().await.is_ok() });
+        tokio::time::timeout(at_most, reading).await.ok();
     }
 
     /// Loads the state from the store unless that was done before.

@@ -61,7 +61,7 @@ struct Tables {
     devices: HashMap<DeviceId, Arc<Overrides>>,
     roles: HashMap<String, Arc<AssignedRole>>,
     sessions: HashMap<SessionId, Session>,
-    /// True from a failure to read the store until the choices and roles are those of the store.
+    /// True until the choices and roles are those of the store.
     awaits_store: bool,
 }
 
@@ -94,7 +94,7 @@ impl OverrideTable {
         self.read().of_device(id)
     }
 
-    /// Records that the choices and roles are in a store that cannot be read: until it was, every
+    /// Records that the choices and roles are in a store that is still to be read: until then, every
     /// device is answered in a missing role, because its own may withhold anything.
     pub(super) fn await_store(&self) {
         self.write().awaits_store = true;
@@ -105,7 +105,7 @@ impl OverrideTable {
         self.write().awaits_store = false;
     }
 
-    /// Returns true if the store could not be read, until it was.
+    /// Returns true until the choices and roles are those of the store.
     pub(super) fn awaits_store(&self) -> bool {
         self.read().awaits_store
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hearken_base::language::Language;
 use hearken_dialogue::SharedStyle;
 use hearken_dialogue::tools::{SourceProvider, ToolPolicies, ToolPolicy, ToolSettings, Toolbox};
-use hearken_ports::{ToolRequest, ToolSource as _};
+use hearken_ports::ToolRequest;
 use hearken_socket::HeldText;
 use hearken_test_support::eventually;
 use hearken_tool_sources::{

@@ -1,8 +1,10 @@
 //! The text gateway: the actor of a text client's socket, its requests, sessions and tools. Not for devices.
 //!
-//! Reading order: [`text_client`], [`requests`], `text_output`, `failures`, `client_tools`, [`sessions`], [`session`].
+//! Reading order: [`text_client`], [`requests`], `conversation`, `text_output`, `failures`,
+//! `client_tools`, [`sessions`], [`session`].
 
 mod client_tools;
+mod conversation;
 mod failures;
 pub mod requests;
 pub mod session;

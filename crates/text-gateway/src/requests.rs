@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::client_tools::ClientTools;
+use super::conversation::{Conversation, LeftConversations};
 use super::failures::failure_message;
 use super::session::{InUse, TextSession};
 use super::sessions::{SessionUnavailable, Sessions};
@@ -115,25 +116,12 @@ struct Question<'a> {
     preferences: Preferences,
 }
 
-/// Session as used by one connection. Calls that must finish after their turn is cut continue while
-/// this exists.
-#[derive(Clone)]
-pub(crate) struct Conversation {
-    session: Arc<TextSession>,
-    /// Tools of the client and of the server for this session.
-    toolbox: Arc<Toolbox>,
-}
-
-impl Conversation {
-    pub(crate) fn session_id(&self) -> SessionId {
-        self.session.id().clone()
-    }
-}
-
 /// Executor of one connection's requests.
 pub(crate) struct RequestExecutor {
     pub(crate) service: TextGateway,
     pub(crate) tools: ClientTools,
+    /// Conversations that the connection has left for another session.
+    pub(crate) left: LeftConversations,
     pub(crate) outbox: mpsc::Sender<ServerMessage>,
     /// Cancelled when the client has left.
     pub(crate) connection: CancellationToken,
@@ -273,14 +261,11 @@ impl RequestExecutor {
         }
     }
 
-    /// Returns the conversation in this session: the connection's own if it is the same session.
+    /// Returns the connection's conversation in this session. The current one can be continued
+    /// later, if it is another: a call may wait for the person's consent in it.
     fn conversation_in(&self, own: Conversation, used: &InUse) -> Conversation {
         let session = used.session();
-        if Arc::ptr_eq(&own.session, session) {
-            own
-        } else {
-            self.conversation(Arc::clone(session))
-        }
+        self.left.change(own, session, || self.conversation(Arc::clone(session)))
     }
 
     async fn send(&self, message: ServerMessage) {

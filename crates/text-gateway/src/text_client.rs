@@ -27,7 +27,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::client_tools::ClientTools;
-use crate::requests::{Conversation, Preferences, Request, RequestExecutor};
+use crate::conversation::{Conversation, LeftConversations};
+use crate::requests::{Preferences, Request, RequestExecutor};
 use crate::{InUse, TextGateway};
 
 /// Maximum size of a client's message, in bytes (12.1 of the gateway's document).
@@ -84,8 +85,14 @@ impl TextClientActor {
         let rate = service.rates.of(None, address);
         let turns = turns.in_role(Arc::new(move || roles.role())).at_rate(rate);
         let connection = turns.connection().clone();
-        let executor =
-            RequestExecutor { service, tools, outbox, connection, warnings: PacedLog::default() };
+        let executor = RequestExecutor {
+            service,
+            tools,
+            left: LeftConversations::default(),
+            outbox,
+            connection,
+            warnings: PacedLog::default(),
+        };
         Self {
             turns,
             inbound: Inbound::with_limit(MAX_MESSAGE_BYTES),

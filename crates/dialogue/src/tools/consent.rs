@@ -286,6 +286,11 @@ impl Toolbox {
         self.held().is_some()
     }
 
+    /// Reports whether a call is held to which the person can still agree.
+    pub fn awaits_consent(&self) -> bool {
+        self.held().as_ref().is_some_and(|held| !held.is_expired())
+    }
+
     /// Removes and returns the held call.
     pub fn take_held(&self) -> Option<HeldCall> {
         self.held().take()

@@ -1,5 +1,5 @@
-//! Text clients that are asked for consent before a call, like devices in `consent`: in their own
-//! session and on their own connection. In virtual time.
+//! Text clients that are asked for consent before a call, like devices in `consent`: in one session
+//! and on one connection. In virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -113,6 +113,55 @@ async fn a_held_call_belongs_to_one_connection_and_one_session() {
     client.until("status/idle").await;
     assert_eq!(ask(&mut client, "Yes").await, "Good day.");
     assert_eq!(photos(&called), 0, "it ends with its session");
+}
+
+/// Asks in the session with this id, and waits for the answer.
+async fn ask_in(client: &mut Client, session: &str, text: &str) {
+    client.send(&json!({"type": "text_input", "text": text, "session_id": session}));
+    client.until("llm_response").await;
+}
+
+#[actix::test]
+async fn a_held_call_waits_while_its_connection_asks_in_other_sessions() {
+    for others in [1, 9] {
+        let (mut client, service, called) = asked().await;
+        let mut all = Vec::new();
+        for _ in 0..others {
+            let script = Arc::clone(&client.script);
+            all.push(Client::enter(service.clone(), script, true).await);
+        }
+        for other in all.iter().chain(&all) {
+            ask_in(&mut client, &other.session, "What time is it?").await;
+        }
+        assert_eq!(ask(&mut client, "Yes").await, "Good day.", "in the session of the last one");
+        assert_eq!(photos(&called), 0, "another session cannot agree");
+        let own = client.session.clone();
+        for _ in 0..2 {
+            ask_in(&mut client, &own, "Yes").await;
+        }
+        assert_eq!(photos(&called), 1, "{others}");
+    }
+}
+
+#[actix::test]
+async fn a_held_call_is_dropped_with_its_session_while_its_connection_is_in_another() {
+    for ends in [false, true] {
+        let (mut client, service, called) = asked().await;
+        let mut other = Client::enter(service, Arc::clone(&client.script), true).await;
+        let id = client.session.clone();
+        ask_in(&mut client, &other.session, "What time is it?").await;
+        if ends {
+            other.send(&json!({"type": "start_session", "session_id": id}));
+            other.until("status/connected").await;
+            other.send(&json!({"type": "end_session"}));
+            other.until("status/idle").await;
+        } else {
+            ask_in(&mut other, &id, "No").await;
+        }
+        client.send(&json!({"type": "text_input", "text": "Yes", "session_id": id}));
+        client.until(if ends { "error" } else { "llm_response" }).await;
+        assert_eq!(photos(&called), 0);
+    }
 }
 
 #[actix::test]

@@ -56,8 +56,14 @@ impl ChatService {
             updated_at: at,
             last_access_at: at,
         };
-        if let Some(state) = &self.state {
-            state.create(&session.id, &session.name).await.map_err(ChatError::State)?;
+        if let Some(state) = &self.state
+            && let Err(error) = state.create(&session.id, &session.name).await
+        {
+            // Its answer may be lost: nobody else knows the id of this world.
+            if error.may_be_done() {
+                self.delete_state(&session.id).await;
+            }
+            return Err(ChatError::State(error));
         }
         if let Err(error) = self.store.create(&session, asker.owner()).await {
             self.delete_state(&session.id).await;

@@ -4,12 +4,13 @@
 use hearken_base::wall_clock::now;
 use hearken_ports::SessionLock;
 use hearken_proto::ids::SessionId;
+use tokio::time::Instant;
 
 use super::{ChatError, ChatService};
 
 /// Owner of sessions that were created with a credential.
 const CREDENTIAL: &str = "credential";
-/// Maximum number of deleted sessions that are purged to make room for a new one.
+/// Maximum number of deleted sessions that one request purges, or fails to purge, to make room.
 const PURGED_FOR_ROOM: usize = 16;
 
 /// Client that sends a request about sessions.
@@ -83,7 +84,7 @@ impl ChatService {
     /// whose bytes are used up, the oldest first.
     ///
     /// # Errors
-    /// Returns an error if its bytes are used up, or the store or the state server failed.
+    /// Returns an error if its bytes are used up, or the store failed.
     pub async fn check_share(&self, asker: &Asker) -> Result<(), ChatError> {
         self.make_room(asker, u64::MAX).await
     }
@@ -92,24 +93,36 @@ impl ChatService {
     /// is used up, the oldest first.
     ///
     /// # Errors
-    /// Returns an error if the share is used up, or the store or the state server failed.
+    /// Returns an error if the share is used up, or the store failed.
     pub(super) async fn check_share_of_sessions(&self, asker: &Asker) -> Result<(), ChatError> {
         self.make_room(asker, self.settings.get().max_sessions_per_address).await
     }
 
     /// Purges deleted sessions of a client until it has fewer sessions than this, and fewer bytes
-    /// than its share.
+    /// than its share. Passes over those that cannot be purged now: their error is not one of the
+    /// request that needs the room.
     async fn make_room(&self, asker: &Asker, max_sessions: u64) -> Result<(), ChatError> {
         let Some(client) = asker.client() else { return Ok(()) };
         let settings = self.settings.get();
+        let begun = Instant::now();
+        let mut left = 0;
         for _ in 0..PURGED_FOR_ROOM {
             let used = self.store.usage(client).await?;
             if used.sessions < max_sessions && used.bytes < settings.max_bytes_per_address {
                 return Ok(());
             }
-            let Some(deleted) = self.store.oldest_deleted(client).await? else { break };
-            if !self.forget(&deleted, now()).await? {
+            // A state server that hangs must not hold up the request for each of its worlds.
+            if begun.elapsed() > settings.lock_wait {
                 break;
+            }
+            let Some(deleted) = self.store.oldest_deleted(client, left).await? else { break };
+            match self.forget(&deleted, now()).await {
+                Ok(true) => {}
+                Ok(false) => left += 1,
+                Err(error) => {
+                    tracing::warn!(%error, session = deleted.short(), "cannot purge a deleted session to make room");
+                    left += 1;
+                }
             }
         }
         let about = format!(

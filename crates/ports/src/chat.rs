@@ -127,8 +127,9 @@ pub trait ChatStore: Send + Sync {
     /// Returns the storage that an owner uses.
     async fn usage(&self, owner: &str) -> Result<StorageUsage, BoxError>;
 
-    /// Returns the deleted session of an owner whose deletion is oldest.
-    async fn oldest_deleted(&self, owner: &str) -> Result<Option<SessionId>, BoxError>;
+    /// Returns the deleted session of an owner whose deletion is oldest. Skips `offset` sessions.
+    async fn oldest_deleted(&self, owner: &str, offset: u32)
+    -> Result<Option<SessionId>, BoxError>;
 
     /// Returns a session, even a deleted one.
     async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError>;

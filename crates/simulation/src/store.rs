@@ -177,8 +177,12 @@ impl ChatStore for RemoteStore {
         self.call(false, self.store().usage(owner)).await
     }
 
-    async fn oldest_deleted(&self, owner: &str) -> Result<Option<SessionId>, BoxError> {
-        self.call(false, self.store().oldest_deleted(owner)).await
+    async fn oldest_deleted(
+        &self,
+        owner: &str,
+        offset: u32,
+    ) -> Result<Option<SessionId>, BoxError> {
+        self.call(false, self.store().oldest_deleted(owner, offset)).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Option<ChatSession>, BoxError> {

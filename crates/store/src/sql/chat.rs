@@ -68,8 +68,12 @@ impl ChatStore for SqlStore {
         in_time_for_ports(self.chat_usage(owner)).await
     }
 
-    async fn oldest_deleted(&self, owner: &str) -> Result<Option<SessionId>, BoxError> {
-        in_time_for_ports(self.oldest_deleted_chat(owner)).await
+    async fn oldest_deleted(
+        &self,
+        owner: &str,
+        offset: u32,
+    ) -> Result<Option<SessionId>, BoxError> {
+        in_time_for_ports(self.oldest_deleted_chat(owner, offset)).await
     }
 
     async fn unused(

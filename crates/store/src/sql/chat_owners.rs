@@ -56,12 +56,14 @@ impl SqlStore {
     pub(super) async fn oldest_deleted_chat(
         &self,
         owner: &str,
+        offset: u32,
     ) -> Result<Option<SessionId>, SqlError> {
         let id: Option<String> = sqlx::query_scalar(
             "SELECT session_id FROM chat_sessions WHERE owner = $1 AND status = 'deleted' \
-             ORDER BY updated_ms, session_id LIMIT 1",
+             ORDER BY updated_ms, session_id LIMIT 1 OFFSET $2",
         )
         .bind(text(owner))
+        .bind(i64::from(offset))
         .fetch_optional(self.pool().await?)
         .await?;
         Ok(id.map(SessionId::new))

@@ -34,12 +34,14 @@ async fn sessions_have_owners(place: Arc<Place>) {
     assert_eq!(of(Some("ann")).await, ("ac".into(), 2));
     assert_eq!(of(Some("nobody")).await, (String::new(), 0));
     assert_eq!(of(None).await, ("abcd".into(), 4));
-    assert_eq!(store.oldest_deleted("ann").await.unwrap(), None);
+    assert_eq!(store.oldest_deleted("ann", 0).await.unwrap(), None);
     for (name, second) in [("c", 1), ("a", 2), ("b", 0)] {
         let active = [ChatStatus::Active];
         store.set_status(&id(name), &active, ChatStatus::Deleted, at(second), None).await.unwrap();
     }
-    assert_eq!(store.oldest_deleted("ann").await.unwrap(), Some(id("c")));
+    for (offset, name) in [(0, Some("c")), (1, Some("a")), (2, None)] {
+        assert_eq!(store.oldest_deleted("ann", offset).await.unwrap(), name.map(id));
+    }
 }
 
 async fn the_usage_of_an_owner_is_counted(place: Arc<Place>) {

@@ -15,7 +15,7 @@ use hearken_dialogue::{Cleaner, Memory, TurnEnd, TurnRecord, message_repair};
 use hearken_ports::store::MuseumSession;
 use hearken_ports::usage::Used;
 use hearken_ports::{
-    ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, ToolChoice, ToolRequest,
+    ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, StoreOutcome, ToolChoice, ToolRequest,
 };
 use hearken_proto::json::weight;
 use hearken_proto::museum::{ParseRequest, Parsed};
@@ -31,6 +31,8 @@ use super::{Museum, MuseumError, MuseumSettings};
 const ATTEMPTS: usize = 2;
 /// Result that the model receives for a call that is passed to the client.
 const CALL_RESULT: &str = "ok: handed to the client, which carries it out";
+/// Maximum number of copies of a session's messages that other instances store during an answer.
+const MOST_COPIES: usize = 4;
 /// Client kind in the usage sums.
 const USAGE_KIND: &str = "museum";
 /// Placeholder for unknown values.
@@ -84,8 +86,7 @@ impl Museum {
         request: ParseRequest,
     ) -> Result<Parsed, MuseumError> {
         let settings = self.settings.get();
-        let history = session.history.iter().filter_map(|m| serde_json::from_value(m.clone()).ok());
-        let mut memory = Memory::new(settings.max_messages, history.collect());
+        let memory = remembered(settings.max_messages, &session.history);
         let now = (self.ports.now)();
         let prompt = prompt(&settings, session, functions, &memory, &request, &now);
         let answer = self.cached_or_asked(prompt, functions).await?;
@@ -99,12 +100,32 @@ impl Museum {
             rounds: call.map(round).into_iter().collect(),
             end: TurnEnd::Completed,
         };
-        memory.commit(&record, PlayedBack::ALL);
-        let kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
-        if !self.ports.store.keep_history(&session.id, &kept, self.now()).await? {
-            return Err(MuseumError::Gone);
-        }
+        self.keep(session, memory, &record).await?;
         Ok(parsed)
+    }
+
+    /// Stores a turn. If another instance has stored messages meanwhile, adds it to those: while
+    /// Redis is lost, the lock does not exclude other instances.
+    async fn keep(
+        &self,
+        session: &MuseumSession,
+        mut memory: Memory,
+        record: &TurnRecord,
+    ) -> Result<(), MuseumError> {
+        let store = &self.ports.store;
+        let mut former = session.history.clone();
+        for _ in 0..MOST_COPIES {
+            memory.commit(record, PlayedBack::ALL);
+            let kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
+            match store.keep_history(&session.id, &former, &kept, self.now()).await? {
+                StoreOutcome::Kept => return Ok(()),
+                StoreOutcome::Closed => return Err(MuseumError::Gone),
+                StoreOutcome::Overtaken => {}
+            }
+            former = store.find(&session.id).await?.ok_or(MuseumError::Gone)?.history;
+            memory = remembered(self.settings.get().max_messages, &former);
+        }
+        Err(MuseumError::Busy)
     }
 
     /// Returns the answer to exactly this prompt, from the cache or else from the model.
@@ -152,6 +173,12 @@ fn key(model: &str, settings_version: u64, prompt: &Prompt) -> [u8; 32] {
     let whole =
         json!([model, settings_version, messages, tools, max_tokens, temperature.to_bits()]);
     Sha256::digest(whole.to_string()).into()
+}
+
+/// Returns the memory of at most this many messages from stored ones.
+fn remembered(max_messages: usize, history: &[Value]) -> Memory {
+    let history = history.iter().filter_map(|m| serde_json::from_value(m.clone()).ok());
+    Memory::new(max_messages, history.collect())
 }
 
 fn prompt(

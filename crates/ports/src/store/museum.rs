@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::StoreError;
+use crate::StoreOutcome;
 
 /// Session of a museum client.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,14 +82,14 @@ pub trait MuseumStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Replaces the stored messages. Does not count a use. Returns false if there is no such
-    /// session.
+    /// Replaces the stored messages, if they are still `former`. Does not count a use.
     async fn keep_history(
         &self,
         id: &SessionId,
+        former: &[Value],
         history: &[Value],
         now: Timestamp,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<StoreOutcome, StoreError>;
 
     /// Deletes a session. Returns false if there is none.
     async fn remove(&self, id: &SessionId) -> Result<bool, StoreError>;

@@ -1,6 +1,7 @@
 //! SQL of museum clients' sessions. Not for the content of conversations.
 
 use async_trait::async_trait;
+use hearken_ports::StoreOutcome;
 use hearken_ports::store::{ListedMuseumSession, MuseumSession, MuseumStore, StoreError};
 use hearken_proto::ids::SessionId;
 use jiff::Timestamp;
@@ -140,19 +141,34 @@ impl MuseumStore for SqlStore {
     async fn keep_history(
         &self,
         id: &SessionId,
+        former: &[Value],
         history: &[Value],
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<StoreOutcome, StoreError> {
         in_time(async {
+            let sql = "SELECT history FROM museum_sessions WHERE session_id = $1";
+            let stored = sqlx::query_scalar(sql).bind(text(id.as_str()));
+            let stored: Option<String> = stored.fetch_optional(self.pool().await?).await?;
+            let Some(stored) = stored else { return Ok(StoreOutcome::Closed) };
+            // Compared as values: an earlier version may have written the same ones differently.
+            let is_former =
+                serde_json::from_str::<Vec<Value>>(&stored).map_err(unusable)? == former;
+            if !is_former {
+                return Ok(StoreOutcome::Overtaken);
+            }
             let kept = sqlx::query(
-                "UPDATE museum_sessions SET history = $2, last_used_ms = $3 WHERE session_id = $1",
+                "UPDATE museum_sessions SET history = $2, last_used_ms = $3 \
+                 WHERE session_id = $1 AND history = $4",
             )
             .bind(text(id.as_str()))
             .bind(json(history)?)
             .bind(now.as_millisecond())
+            .bind(stored)
             .execute(self.writer().await?.pool)
             .await?;
-            Ok(kept.rows_affected() > 0)
+            // If it was deleted since, the next call finds that.
+            let is_kept = kept.rows_affected() > 0;
+            Ok(if is_kept { StoreOutcome::Kept } else { StoreOutcome::Overtaken })
         })
         .await
     }

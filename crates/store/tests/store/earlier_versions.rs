@@ -272,7 +272,9 @@ async fn devices_and_museum_go_on(store: &SqlStore) {
     let museum = SessionId::new(MUSEUM);
     assert!(MuseumStore::touch(store, &museum, at(9_000), at(100)).await.unwrap());
     let history = [json!({"role": "user", "content": "再见", "calls": [], "answers": ""})];
-    assert!(store.keep_history(&museum, &history, at(101)).await.unwrap());
+    let before = MuseumStore::find(store, &museum).await.unwrap().unwrap().history;
+    let kept = store.keep_history(&museum, &before, &history, at(101)).await.unwrap();
+    assert_eq!(kept, StoreOutcome::Kept);
     let change = [("llm.model".to_owned(), Some(json!("another")))];
     store.change(&change, &entry("config", json!(null))).await.unwrap();
     assert_eq!(store.audit(None, 1).await.unwrap()[0].number, 5, "numbers continue");

@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
+use hearken_ports::StoreOutcome;
 use hearken_ports::store::{MuseumSession, MuseumStore};
 use hearken_proto::ids::SessionId;
 use hearken_test_support::chat_rows::at;
 use hearken_test_support::places::Place;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{on_every_store, open};
 
-on_every_store!(museum_sessions_live_and_expire, concurrent_uses_are_all_counted);
+on_every_store!(
+    museum_sessions_live_and_expire,
+    messages_replace_only_those_that_they_continue,
+    concurrent_messages_replace_none_of_each_other,
+    concurrent_uses_are_all_counted,
+);
 
 fn id(name: &str) -> SessionId {
     SessionId::new(name)
@@ -44,8 +50,8 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
     assert_eq!(store.count_at("here", at(60)).await.unwrap(), 1, "expired sessions do not count");
     assert_eq!(store.count_at("there", at(49)).await.unwrap(), 0);
     let history = [json!({"role": "user", "content": "what is this?"})];
-    assert!(store.keep_history(&id("a"), &history, at(120)).await.unwrap());
-    assert!(!store.keep_history(&id("none"), &history, at(120)).await.unwrap());
+    let kept = store.keep_history(&id("a"), &[], &history, at(120)).await.unwrap();
+    assert_eq!(kept, StoreOutcome::Kept);
     let now = store.find(&id("a")).await.unwrap().unwrap();
     assert_eq!((now.requests, now.last_used_at, now.expires_at), (1, at(120), at(200)));
     assert_eq!(now.history, history);
@@ -71,6 +77,51 @@ async fn museum_sessions_live_and_expire(place: Arc<Place>) {
     assert!(store.remove(&id("a")).await.unwrap());
     assert!(!store.remove(&id("a")).await.unwrap());
     assert_eq!(names(0, 9).await, (String::new(), 0));
+}
+
+async fn messages_replace_only_those_that_they_continue(place: Arc<Place>) {
+    let store = open(&place);
+    MuseumStore::create(&store, &session("a", 1, 100), "here").await.unwrap();
+    let said = |text: &str| vec![json!({"role": "user", "content": text, "calls": []})];
+    let keep = async |name: &str, former: &[Value], history: &[Value]| {
+        store.keep_history(&id(name), former, history, at(9)).await.unwrap()
+    };
+    let one = said("one\u{0} 一");
+    let other = said("other");
+    assert_eq!(keep("none", &[], &one).await, StoreOutcome::Closed);
+    assert_eq!(keep("a", &other, &one).await, StoreOutcome::Overtaken);
+    assert_eq!(keep("a", &[], &one).await, StoreOutcome::Kept);
+    assert_eq!(keep("a", &[], &other).await, StoreOutcome::Overtaken);
+    assert_eq!(store.find(&id("a")).await.unwrap().unwrap().history, one);
+    assert_eq!(keep("a", &one, &other).await, StoreOutcome::Kept);
+    assert_eq!(keep("a", &other, &[]).await, StoreOutcome::Kept);
+    assert_eq!(store.find(&id("a")).await.unwrap().unwrap().history, Vec::<Value>::new());
+    store.remove(&id("a")).await.unwrap();
+    assert_eq!(keep("a", &[], &one).await, StoreOutcome::Closed);
+}
+
+async fn concurrent_messages_replace_none_of_each_other(place: Arc<Place>) {
+    let store = Arc::new(open(&place));
+    MuseumStore::create(&*store, &session("a", 1, 100), "here").await.unwrap();
+    let writers = (0..6).map(|n| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            loop {
+                let former = store.find(&id("a")).await.unwrap().unwrap().history;
+                let history = [former.clone(), vec![json!(n)]].concat();
+                let kept = store.keep_history(&id("a"), &former, &history, at(9)).await.unwrap();
+                if kept == StoreOutcome::Kept {
+                    return;
+                }
+            }
+        })
+    });
+    for written in futures_util::future::join_all(writers).await {
+        written.unwrap();
+    }
+    let mut history = store.find(&id("a")).await.unwrap().unwrap().history;
+    history.sort_by_key(Value::as_i64);
+    assert_eq!(history, (0..6).map(|n| json!(n)).collect::<Vec<_>>());
 }
 
 async fn concurrent_uses_are_all_counted(place: Arc<Place>) {

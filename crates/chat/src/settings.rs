@@ -54,7 +54,8 @@ pub struct ChatSettings {
     #[schemars(range(min = 1, max = 1_000))]
     pub history: u32,
     /// Maximum length of the prompt, counted with the tokeniser of OpenAI's newer models.
-    /// Older exchanges are omitted from a longer one.
+    /// Older exchanges are omitted from a longer one. Together with `max_tokens`, it should
+    /// fit the model: a model that refuses a prompt is asked again without earlier messages.
     #[schemars(range(min = 100, max = 10_000_000))]
     pub token_budget: usize,
     /// Id or name of the role in which all chat sessions are answered (see

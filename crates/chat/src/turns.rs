@@ -10,7 +10,9 @@ use hearken_dialogue::parts::Parts;
 use hearken_dialogue::role::usable;
 use hearken_dialogue::run_turn::answer;
 use hearken_dialogue::tools::{ConversationVersion, SourceProvider, ToolSettings, Toolbox};
+use hearken_dialogue::turn::ToolRound;
 use hearken_dialogue::turn_trace::{ClientKind, Outcome};
+use hearken_dialogue::without_earlier::WithoutEarlier;
 use hearken_dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use hearken_ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
@@ -305,6 +307,7 @@ impl ChatService {
     fn prompt(&self, inputs: &TurnInputs, request: &ChatRequest) -> Prompt {
         let offer = inputs.toolbox.offer();
         let TurnInputs { session, state, before, .. } = inputs;
+        let before = self.refused.omit(&session.id, before);
         prompt(self, session, state, offer.tools(), before, request)
     }
 
@@ -354,14 +357,13 @@ impl ChatService {
         let mut output =
             ChatOutput::new(turn, state_tools, out, budget, request_record, message, player);
         turn.trace().answers(&request.message);
-        let prompt = self.prompt(inputs, request);
         if let Some(held) = self.held.take(&inputs.session.id) {
             inputs.toolbox.hold(held);
             // Another instance may have handled the person's next words, a rollback or a deletion.
             let session = &inputs.session;
             inputs.toolbox.drop_outdated(version(session.message_count, session.updated_at));
         }
-        let outcome = answer(&mut output, prompt, &*self.llm, &inputs.toolbox, &mut rounds).await;
+        let outcome = self.run_rounds(&mut output, inputs, request, &mut rounds).await;
         // No words are needed after successful calls: the client receives the changes.
         let silent = output.parts.content.trim().is_empty() && !output.worked;
         let outcome = match outcome {
@@ -405,6 +407,26 @@ impl ChatService {
             self.held.put(&inputs.session.id, options.asker.owner(), held);
         }
         Ok(response)
+    }
+
+    /// Runs the rounds of the model. Records the earlier messages that it refuses: its next prompts
+    /// would be refused as well, and their turns never be stored.
+    async fn run_rounds(
+        &self,
+        output: &mut ChatOutput<'_>,
+        inputs: &TurnInputs,
+        request: &ChatRequest,
+        rounds: &mut Vec<ToolRound>,
+    ) -> Result<(), TurnError> {
+        let llm = WithoutEarlier::new(Arc::clone(&self.llm));
+        let prompt = self.prompt(inputs, request);
+        let outcome = answer(output, prompt, &llm, &inputs.toolbox, rounds).await;
+        if llm.has_refused_earlier()
+            && let Some(last) = inputs.before.last()
+        {
+            self.refused.note(&inputs.session.id, last.number);
+        }
+        outcome
     }
 
     fn failed(&self, error: TurnError, inputs: &TurnInputs) -> ChatError {

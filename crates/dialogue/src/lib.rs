@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`turn`], [`mod@run_turn`], `spoken_output`, `spoken`, [`speakable`],
 //! [`sentence`], [`message_repair`], [`memory`], [`history`], [`style`], [`phrases`], [`tools`], [`admission`],
-//! [`turn_trace`], [`usage`], [`role`], [`people`].
+//! [`turn_trace`], [`usage`], [`role`], [`people`], [`without_earlier`].
 
 pub mod admission;
 pub mod history;
@@ -33,6 +33,7 @@ pub mod turn_output;
 pub mod turn_rate;
 pub mod turn_trace;
 pub mod usage;
+pub mod without_earlier;
 
 pub use history::{Dialogue, DialogueSettings};
 pub use memory::Memory;

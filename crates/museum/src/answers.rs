@@ -11,6 +11,7 @@ use hearken_base::language::Language;
 use hearken_dialogue::template::fill;
 use hearken_dialogue::turn::{Said, ToolRound};
 use hearken_dialogue::usage::UsageMeter;
+use hearken_dialogue::without_earlier::WithoutEarlier;
 use hearken_dialogue::{Cleaner, Memory, TurnEnd, TurnRecord, message_repair};
 use hearken_ports::store::MuseumSession;
 use hearken_ports::usage::Used;
@@ -57,13 +58,16 @@ pub(super) fn cache(kept_for: Duration) -> AnswerCache {
 }
 
 /// Answer of the model to a prompt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct ModelAnswer {
     /// Plain text; may be empty if there is a call.
     words: String,
     call: Option<(ToolRequest, Map<String, Value>)>,
     /// True if the answer was cut at its maximum length.
     truncated: bool,
+    /// True if the model has refused the earlier messages of the prompt, and answered without them.
+    #[serde(default)]
+    has_refused_earlier: bool,
 }
 
 impl ModelAnswer {
@@ -99,6 +103,12 @@ impl Museum {
             said: vec![Said { text: parsed.response.clone(), remembered: true }],
             rounds: call.map(round).into_iter().collect(),
             end: TurnEnd::Completed,
+        };
+        // The model would refuse them in each later request as well.
+        let memory = if answer.has_refused_earlier {
+            Memory::new(settings.max_messages, Vec::new())
+        } else {
+            memory
         };
         self.keep(session, memory, &record).await?;
         Ok(parsed)
@@ -227,7 +237,9 @@ impl Museum {
             return Err(MuseumError::LimitReached(reached));
         }
         meter.count(USAGE_KIND, "", "", &Used { turns: 1, ..Used::default() });
-        ask(&*self.ports.llm, prompt, functions, meter).await
+        let llm = WithoutEarlier::new(Arc::clone(&self.ports.llm));
+        let answer = ask(&llm, prompt, functions, meter).await?;
+        Ok(ModelAnswer { has_refused_earlier: llm.has_refused_earlier(), ..answer })
     }
 }
 
@@ -246,14 +258,19 @@ async fn ask(
             if words.is_empty() {
                 return Err(MuseumError::NoWords);
             }
-            return Ok(ModelAnswer { words, call: None, truncated });
+            return Ok(ModelAnswer { words, truncated, ..ModelAnswer::default() });
         };
         match functions.check(&call).await {
             Ok(arguments) => {
                 // The parsed arguments: an API may refuse the model's own `null` in a later
                 // request.
                 let call = ToolRequest { arguments: json!(arguments).to_string(), ..call };
-                return Ok(ModelAnswer { words, call: Some((call, arguments)), truncated });
+                return Ok(ModelAnswer {
+                    words,
+                    call: Some((call, arguments)),
+                    truncated,
+                    ..ModelAnswer::default()
+                });
             }
             Err(wrong) => {
                 tracing::debug!("the model made an invalid call of a client's function");
@@ -271,7 +288,7 @@ async fn ask(
     if words.is_empty() {
         Err(MuseumError::NoWords)
     } else {
-        Ok(ModelAnswer { words, call: None, truncated })
+        Ok(ModelAnswer { words, truncated, ..ModelAnswer::default() })
     }
 }
 
@@ -344,7 +361,7 @@ mod tests {
             ..ToolRequest::default()
         };
         let arguments = arguments.as_object().unwrap().clone();
-        ModelAnswer { words: words.into(), call: Some((call, arguments)), truncated: false }
+        ModelAnswer { words: words.into(), call: Some((call, arguments)), ..ModelAnswer::default() }
     }
 
     #[test]
@@ -380,10 +397,10 @@ mod tests {
 
     #[tokio::test]
     async fn cached_answers_are_bounded_in_number_and_in_bytes() {
-        let small = ModelAnswer { words: "Good day.".into(), call: None, truncated: false };
+        let small = ModelAnswer { words: "Good day.".into(), ..ModelAnswer::default() };
         let of_small = kept(2_000, &small).await;
         assert!((MAX_CACHED / 2..=MAX_CACHED).contains(&of_small), "{of_small}");
-        let words = ModelAnswer { words: "x".repeat(100_000), call: None, truncated: false };
+        let words = ModelAnswer { words: "x".repeat(100_000), ..ModelAnswer::default() };
         let values = answer("", json!({"list": vec![json!({"a": 1}); 100]}));
         for large in [words, values] {
             let most = CACHE_BYTES / large.memory();

@@ -65,12 +65,9 @@ impl Llm for Model {
                         arguments: json!({ "message": message.text(), "nth": nth }).to_string(),
                         ..ToolRequest::default()
                     })),
-                    // Two consecutive refusals would make a dialogue forget its memory.
-                    Step::Fail if !message.is_of_application() => {
-                        Err(ProviderError::new("scripted", ProviderErrorKind::Unavailable))
-                    }
+                    // Refusals would make a dialogue forget its memory.
                     Step::Fail => {
-                        Err(ProviderError::new("scripted", ProviderErrorKind::BadRequest))
+                        Err(ProviderError::new("scripted", ProviderErrorKind::Unavailable))
                     }
                     // No other limit ends these turns: real providers have a deadline.
                     Step::Hang if !message.is_of_application() => {

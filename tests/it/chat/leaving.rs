@@ -99,7 +99,7 @@ async fn a_key_belongs_to_one_request() {
 #[tokio::test]
 async fn a_key_can_be_reused_after_a_failure_that_changed_nothing() {
     let chat = ChatInProcess::start().await;
-    let fails = || LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
+    let fails = || LlmAct::Fail(ProviderErrorKind::Unauthorized, Duration::ZERO);
     chat.script.thinks(fails());
     assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
     // A refused tool call has changed nothing either.
@@ -114,7 +114,7 @@ async fn a_key_can_be_reused_after_a_failure_that_changed_nothing() {
 #[tokio::test]
 async fn a_turn_that_failed_after_a_change_is_not_repeated() {
     let chat = ChatInProcess::start().await;
-    let fails = LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
+    let fails = LlmAct::Fail(ProviderErrorKind::Unauthorized, Duration::ZERO);
     chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(fails);
     assert_eq!(fault(&chat.say("hit it", Some("k")).await), Some(Fault::LlmUnavailable));
     let asked = chat.script.prompts.lock().unwrap().len();

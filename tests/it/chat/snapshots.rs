@@ -58,7 +58,7 @@ async fn a_snapshot_before_the_first_message_restores_the_world() {
 #[tokio::test]
 async fn a_snapshot_after_a_failed_message_has_the_current_world() {
     let chat = ChatInProcess::start().await;
-    let fails = LlmAct::Fail(ProviderErrorKind::BadRequest, Duration::ZERO);
+    let fails = LlmAct::Fail(ProviderErrorKind::Unauthorized, Duration::ZERO);
     chat.script.thinks(LlmAct::Call("", vec![HIT])).thinks(fails);
     assert_eq!(fault(&chat.say("hit it", None).await), Some(Fault::LlmUnavailable));
     let kept = chat.snapshot().await;

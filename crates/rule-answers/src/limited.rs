@@ -1,5 +1,5 @@
-//! The stream of an answer that ends at a sentence when its time is over. Not for the checks of
-//! sentences.
+//! The stream of an answer whose text ends at a sentence when its time is over. Not for the checks
+//! of sentences.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_base::language::speech_seconds;
 use hearken_ports::{LlmDelta, ProviderError};
 
-use crate::text::{end_of_sentence, is_long_text};
+use crate::text::{MAX_UNSPOKEN_BYTES, end_of_sentence, is_long_text};
 
 /// Minimum length of a requested story, poem or recipe, in seconds of speech.
 const STORY_SECONDS: u32 = 100;
@@ -24,11 +24,13 @@ struct Limited {
     begun: String,
     /// Part of `begun` that has been passed on, in bytes.
     passed: usize,
+    /// Text that was read after the time was over, in bytes; `None` before that.
+    unspoken: Option<usize>,
     ready: VecDeque<Delta>,
 }
 
-/// Ends an answer before the sentence with which it would be longer than this many seconds. The
-/// first sentence is always spoken.
+/// Ends the text of an answer before the sentence with which it would be longer than this many
+/// seconds. The first sentence is always spoken, and calls behind the text are passed on.
 pub(crate) fn limited(
     model: BoxStream<'static, Delta>,
     seconds: u32,
@@ -41,6 +43,7 @@ pub(crate) fn limited(
         spoken: 0.0,
         begun: String::new(),
         passed: 0,
+        unspoken: None,
         ready: VecDeque::new(),
     };
     stream::unfold(state, |mut state| async move {
@@ -63,11 +66,16 @@ pub(crate) fn limited(
 
 impl Limited {
     fn take(&mut self, text: &str) {
+        if let Some(unspoken) = self.unspoken {
+            return self.leave_out(unspoken + text.len());
+        }
         self.begun.push_str(text);
         while let Some(end) = end_of_sentence(&self.begun) {
             let spoken = self.spoken + speech_seconds(&self.begun[..end]);
             if spoken > self.seconds && self.spoken > 0.0 {
-                return self.end();
+                let unspoken = self.begun.len();
+                self.begun.clear();
+                return self.leave_out(unspoken);
             }
             self.pass(end);
             self.spoken = spoken;
@@ -90,15 +98,21 @@ impl Limited {
         }
     }
 
-    /// Ends the answer, which cancels the model's.
-    fn end(&mut self) {
-        self.model = None;
-        self.ready.push_back(Ok(LlmDelta::Finished { truncated: false, usage: None }));
+    /// Counts text that is not spoken. The model is read on for its calls and its usage, and is
+    /// cancelled if it only writes on.
+    fn leave_out(&mut self, unspoken: usize) {
+        self.unspoken = Some(unspoken);
+        if unspoken > MAX_UNSPOKEN_BYTES {
+            self.model = None;
+            self.ready.push_back(Ok(LlmDelta::Finished { truncated: false, usage: None }));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hearken_ports::{ToolRequest, Usage};
+
     use super::*;
 
     async fn said(question: &str, seconds: u32, pieces: &[String]) -> String {
@@ -149,5 +163,53 @@ mod tests {
         let long = format!("{}. And more. ", "word ".repeat(100));
         let answer = said("why", 5, std::slice::from_ref(&long)).await;
         assert_eq!(answer.trim_end(), format!("{}.", "word ".repeat(100)));
+    }
+
+    fn call(name: &str) -> LlmDelta {
+        LlmDelta::Call(ToolRequest { name: name.into(), ..ToolRequest::default() })
+    }
+
+    fn text(text: &str) -> LlmDelta {
+        LlmDelta::Text(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn calls_and_usage_behind_a_text_that_is_too_long_are_passed_on() {
+        let usage = Some(Usage { prompt_tokens: 5, completion_tokens: 9, cost_nano: 1 });
+        let chinese = "这一句话说出来大约要用四秒钟的时间。".repeat(12);
+        for whole in [sentences(12), chinese] {
+            for (truncated, calls) in [
+                (false, vec![LlmDelta::Calling, call("a"), call("b")]),
+                (false, vec![call("a"), text("And more. "), call("b")]),
+                (true, vec![LlmDelta::Calling]),
+                (true, Vec::new()),
+            ] {
+                let end = LlmDelta::Finished { truncated, usage };
+                let all = [vec![text(&whole)], calls.clone(), vec![end.clone()]].concat();
+                let model = stream::iter(all.into_iter().map(Ok)).boxed();
+                let passed: Vec<LlmDelta> =
+                    limited(model, 30, "why").map(Result::unwrap).collect().await;
+                let is_text = |delta: &&LlmDelta| matches!(delta, LlmDelta::Text(_));
+                let spoken: String = passed
+                    .iter()
+                    .map(|delta| match delta {
+                        LlmDelta::Text(text) => text.as_str(),
+                        _ => "",
+                    })
+                    .collect();
+                assert!(whole.starts_with(&spoken) && spoken.len() < whole.len(), "{spoken}");
+                let others: Vec<_> = passed.iter().filter(|d| !is_text(d)).cloned().collect();
+                let calls = calls.into_iter().filter(|delta| !is_text(&delta));
+                assert_eq!(others, calls.chain([end]).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_model_that_only_writes_on_is_cancelled() {
+        let endless = stream::repeat_with(|| Ok(text(&sentences(1)))).boxed();
+        let all: Vec<Delta> = limited(endless, 30, "why").collect().await;
+        let end = LlmDelta::Finished { truncated: false, usage: None };
+        assert_eq!(all.last().unwrap().as_ref().unwrap(), &end);
     }
 }

@@ -3,6 +3,10 @@
 /// Longest text that is held back for the end of its sentence, in bytes.
 const MAX_SENTENCE_BYTES: usize = 600;
 
+/// Most text of a model's answer that is read behind its spoken end for a call that may follow, in
+/// bytes.
+pub(crate) const MAX_UNSPOKEN_BYTES: usize = 4 << 10;
+
 /// Words of a request for a long text.
 const LONG_TEXT: [&str; 14] = [
     "story", "tale", "poem", "song", "lyrics", "essay", "joke", "recipe", "故事", "童话", "诗",
@@ -12,6 +16,12 @@ const LONG_TEXT: [&str; 14] = [
 /// Reports whether a text, in lower case, contains one of the parts.
 pub(crate) fn contains_any(text: &str, parts: &[&str]) -> bool {
     parts.iter().any(|part| text.contains(part))
+}
+
+/// Returns the words of a text without punctuation, except apostrophes.
+pub(crate) fn words(text: &str) -> Vec<&str> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// Reports whether a question asks for a long text.

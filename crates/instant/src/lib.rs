@@ -49,6 +49,7 @@ use slots::Reader;
 
 pub use bindings::{Bindings, OfferedTool};
 pub use catalog::TemplateError;
+pub use mentions::mentions_change;
 pub use outcome::{Outcome, has_done};
 pub use phrases::FIXED;
 pub use plan::{Answer, Next, Plan};

@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 use hearken_base::language::Language;
 use serde::Deserialize;
 
+use crate::bindings::Bindings;
+use crate::names::NAMES;
 use crate::normalise::words_of;
 use crate::slots::Reader;
 use crate::template::ReadSlot as _;
@@ -48,6 +50,40 @@ impl Lexicon {
         if language == Language::Chinese { &self.zh } else { &self.en }
     }
 }
+
+/// Lists of words that say what a command changes, or how.
+const CHANGES: [&str; 30] = [
+    "on",
+    "off",
+    "start",
+    "stop",
+    "open",
+    "close",
+    "volume",
+    "screen",
+    "brightness",
+    "heat",
+    "louder",
+    "quieter",
+    "brighter",
+    "darker",
+    "warmer",
+    "cooler",
+    "mute",
+    "next",
+    "pause",
+    "music",
+    "timer",
+    "wake",
+    "it",
+    "also",
+    "lamp",
+    "halt",
+    "play",
+    "cancel",
+    "up",
+    "down",
+];
 
 /// What is mentioned.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,6 +165,22 @@ impl Mention {
     pub(crate) fn is(&self, list: &str) -> bool {
         matches!(&self.what, What::Words(lists) if lists.contains(&list))
     }
+}
+
+/// Reports whether a text mentions what a command may change: a device, a room, a scene, or a word
+/// such as "off". Whether it is a command depends on its other words.
+pub fn mentions_change(text: &str) -> bool {
+    let language = Language::from_key(text).unwrap_or_default();
+    let said = words_of(text);
+    let bindings = Bindings::default();
+    let reader = Reader::new(&said.words, language, &NAMES, &bindings, None);
+    let is_change = |mention: &Mention| match &mention.what {
+        What::Words(lists) => lists.iter().any(|list| CHANGES.contains(list)),
+        What::Slot(value) => {
+            matches!(value, Value::Device(_) | Value::Rooms(_) | Value::Scene(_))
+        }
+    };
+    Mentions::of(&said.words, language, &reader).all.iter().any(is_change)
 }
 
 fn longest(

@@ -7,12 +7,23 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_ports::{LlmDelta, ProviderError, Usage};
 
 use crate::checks::{Checks, Decision};
-use crate::text::end_of_sentence;
+use crate::text::{MAX_UNSPOKEN_BYTES, end_of_sentence};
 
 type Delta = Result<LlmDelta, ProviderError>;
 
 /// The second try of an answer.
 pub(crate) type Retry = Box<dyn FnOnce() -> BoxStream<'static, Delta> + Send>;
+
+/// What happens with the text of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Each sentence is judged.
+    Speaks,
+    /// The first sentence of the text claims a deed: it is judged once a call or the end follows.
+    Waits,
+    /// A sentence was replaced: nothing more is spoken.
+    Over,
+}
 
 struct Checked {
     /// The model's stream; `None` once the answer has ended.
@@ -21,14 +32,18 @@ struct Checked {
     /// Usage of the first try.
     spent: Option<Usage>,
     checks: Checks,
-    /// Begun sentence.
+    phase: Phase,
+    /// Begun sentence, and in [`Phase::Waits`] all text from the claim on.
     text: String,
+    /// Text that was read in [`Phase::Over`], in bytes.
+    unspoken: usize,
     ready: VecDeque<Delta>,
     has_spoken: bool,
     has_called: bool,
 }
 
 /// Checks the sentences of an answer. `retry` begins another one if none of them can be spoken.
+/// Calls are passed on whatever happens with the text.
 pub(crate) fn checked(
     model: BoxStream<'static, Delta>,
     retry: Retry,
@@ -39,7 +54,9 @@ pub(crate) fn checked(
         retry: Some(retry),
         spent: None,
         checks,
+        phase: Phase::Speaks,
         text: String::new(),
+        unspoken: 0,
         ready: VecDeque::new(),
         has_spoken: false,
         has_called: false,
@@ -61,52 +78,73 @@ pub(crate) fn checked(
 impl Checked {
     fn take(&mut self, delta: Delta) {
         match delta {
-            Ok(LlmDelta::Text(text)) => {
-                self.text.push_str(&text);
-                while let Some(end) = end_of_sentence(&self.text) {
-                    let rest = self.text.split_off(end);
-                    let sentence = std::mem::replace(&mut self.text, rest);
-                    self.pass(&sentence);
-                }
-            }
-            Ok(LlmDelta::Finished { truncated, usage }) => {
-                self.pass_rest();
-                if self.model.is_none() {
-                    return; // The last sentence was replaced, which has ended the answer.
-                }
-                let is_empty = !self.has_spoken && !self.has_called;
-                if is_empty && let Some(retry) = self.retry.take() {
-                    self.spent = usage;
-                    self.model = Some(retry());
-                    return;
-                }
-                if is_empty {
-                    self.speak(self.checks.without_sentence());
-                }
-                let usage = sum(self.spent, usage);
-                self.ready.push_back(Ok(LlmDelta::Finished { truncated, usage }));
-            }
+            Ok(LlmDelta::Text(text)) => self.take_text(&text),
+            Ok(LlmDelta::Finished { truncated, usage }) => self.finish(truncated, usage),
             Ok(LlmDelta::Calling | LlmDelta::Call(_)) => {
-                self.pass_rest();
-                if self.model.is_some() {
-                    self.has_called = true;
-                    self.ready.push_back(delta);
+                self.has_called = true;
+                self.checks.note_call();
+                if self.phase == Phase::Waits {
+                    self.phase = Phase::Speaks;
                 }
+                self.pass_sentences();
+                self.pass_rest();
+                self.ready.push_back(delta);
             }
-            Ok(LlmDelta::Rule(_)) | Err(_) => {
+            Ok(LlmDelta::Rule(_)) => self.ready.push_back(delta),
+            Err(_) => {
+                // A claim of an answer that failed is not spoken: the apology follows.
                 self.pass_rest();
-                if self.model.is_some() {
-                    self.ready.push_back(delta);
-                }
+                self.ready.push_back(delta);
             }
         }
     }
 
-    fn pass_rest(&mut self) {
-        let rest = std::mem::take(&mut self.text);
-        if !rest.trim().is_empty() {
-            self.pass(&rest);
+    fn take_text(&mut self, text: &str) {
+        if self.phase == Phase::Over {
+            self.unspoken += text.len();
+        } else {
+            self.text.push_str(text);
+            self.pass_sentences();
         }
+        let held = if self.phase == Phase::Waits { self.text.len() } else { self.unspoken };
+        if held > MAX_UNSPOKEN_BYTES {
+            self.decline_claim();
+            self.model = None;
+            let usage = self.spent;
+            self.ready.push_back(Ok(LlmDelta::Finished { truncated: false, usage }));
+        }
+    }
+
+    fn finish(&mut self, truncated: bool, usage: Option<Usage>) {
+        self.pass_rest();
+        self.decline_claim();
+        let is_empty = !self.has_spoken && !self.has_called;
+        if is_empty && let Some(retry) = self.retry.take() {
+            self.spent = usage;
+            self.model = Some(retry());
+            return;
+        }
+        if is_empty {
+            self.speak(self.checks.without_sentence());
+        }
+        let usage = sum(self.spent, usage);
+        self.ready.push_back(Ok(LlmDelta::Finished { truncated, usage }));
+    }
+
+    /// Replaces a claim that no call follows.
+    fn decline_claim(&mut self) {
+        if self.phase == Phase::Waits {
+            self.replace(self.checks.declined());
+        }
+    }
+
+    /// Speaks this text, and nothing more of the model's. The model is read on for its calls and
+    /// its usage.
+    fn replace(&mut self, text: String) {
+        self.speak(text);
+        self.phase = Phase::Over;
+        self.unspoken = self.text.len();
+        self.text.clear();
     }
 
     fn speak(&mut self, text: String) {
@@ -114,28 +152,37 @@ impl Checked {
         self.ready.push_back(Ok(LlmDelta::Text(text)));
     }
 
-    /// Ends the answer, which cancels the model's.
-    fn end(&mut self) {
-        self.model = None;
-        self.text.clear();
-        self.ready.push_back(Ok(LlmDelta::Finished { truncated: false, usage: None }));
+    /// Passes on the complete sentences of the text, up to a claim.
+    fn pass_sentences(&mut self) {
+        while self.phase == Phase::Speaks
+            && let Some(end) = end_of_sentence(&self.text)
+        {
+            let rest = self.text.split_off(end);
+            let sentence = std::mem::replace(&mut self.text, rest);
+            self.pass(sentence);
+        }
     }
 
-    fn pass(&mut self, sentence: &str) {
-        if self.model.is_none() {
-            return;
+    /// Passes on a sentence without an end, unless a claim is before it.
+    fn pass_rest(&mut self) {
+        if self.phase == Phase::Speaks && !self.text.trim().is_empty() {
+            let rest = std::mem::take(&mut self.text);
+            self.pass(rest);
         }
-        match self.checks.judge(sentence) {
+    }
+
+    fn pass(&mut self, sentence: String) {
+        match self.checks.judge(&sentence) {
             Decision::Keep => {
-                let is_empty = sentence.trim().is_empty();
-                self.ready.push_back(Ok(LlmDelta::Text(sentence.to_owned())));
-                self.has_spoken |= !is_empty;
+                self.has_spoken |= !sentence.trim().is_empty();
+                self.ready.push_back(Ok(LlmDelta::Text(sentence)));
             }
             Decision::Drop => {}
-            Decision::Replace(text) => {
-                self.speak(text);
-                self.end();
+            Decision::Wait => {
+                self.text.insert_str(0, &sentence);
+                self.phase = Phase::Waits;
             }
+            Decision::Replace(text) => self.replace(text),
         }
     }
 }
@@ -152,6 +199,8 @@ fn sum(first: Option<Usage>, second: Option<Usage>) -> Option<Usage> {
 
 #[cfg(test)]
 mod tests {
+    use hearken_ports::ToolRequest;
+
     use super::*;
 
     fn stream_of(pieces: &[&str]) -> BoxStream<'static, Delta> {
@@ -223,5 +272,102 @@ mod tests {
             "Sorry, I don't know that."
         );
         assert_eq!(said("猫在哪里睡觉", &[]).await, "抱歉，这个我不知道。");
+    }
+
+    fn call() -> LlmDelta {
+        LlmDelta::Call(ToolRequest { name: "light".into(), ..ToolRequest::default() })
+    }
+
+    /// Returns the spoken text of an answer of these pieces, and everything else of it.
+    async fn passed(question: &str, deltas: Vec<LlmDelta>) -> (String, Vec<LlmDelta>) {
+        let model = stream::iter(deltas.into_iter().map(Ok)).boxed();
+        let retry = || stream_of(&["never asked"]);
+        let checks = Checks::new(question, "Mira", false);
+        let all: Vec<Delta> = checked(model, Box::new(retry), checks).collect().await;
+        let mut text = String::new();
+        let mut others = Vec::new();
+        for delta in all {
+            match delta.unwrap() {
+                LlmDelta::Text(piece) => text.push_str(&piece),
+                other => others.push(other),
+            }
+        }
+        (text, others)
+    }
+
+    #[tokio::test]
+    async fn a_call_behind_any_text_is_made() {
+        const NAME: &str = "I'm Mira, a voice assistant.";
+        const LIGHT: &str = "could you do the hall light";
+        let usage = Some(Usage { prompt_tokens: 5, completion_tokens: 2, cost_nano: 0 });
+        let end = LlmDelta::Finished { truncated: false, usage };
+        // Promises are spoken before the call, and claims of what is not done yet are not.
+        for (question, said, spoken) in [
+            ("打开灯", "好的，我来帮你打开灯。", "好的，我来帮你打开灯。"),
+            ("打开灯", "好的。我来帮你打开灯。请稍等。", "好的。我来帮你打开灯。请稍等。"),
+            ("打开灯", "马上为您打开", "马上为您打开"),
+            ("打开灯", "好的，已经为您打开灯。", ""),
+            (LIGHT, "I'll turn on the light.", "I'll turn on the light."),
+            (LIGHT, "Okay. I'll set it to red.", "Okay. I'll set it to red."),
+            (LIGHT, "I've turned on the light. Wait.", " Wait."),
+            (LIGHT, "The light is now on.", ""),
+            (LIGHT, "I am Qwen. I'll turn it on.", NAME),
+        ] {
+            for before in [vec![LlmDelta::Calling, call()], vec![call()], vec![call(), call()]] {
+                for size in [1, 5, 100] {
+                    let chars: Vec<char> = said.chars().collect();
+                    let text = chars.chunks(size).map(|c| LlmDelta::Text(c.iter().collect()));
+                    let all = text.chain(before.clone()).chain([end.clone()]).collect();
+                    let (text, others) = passed(question, all).await;
+                    let calls = before.iter().chain([&end]).cloned().collect::<Vec<_>>();
+                    assert_eq!((text.as_str(), others), (spoken, calls), "{said}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_claim_without_a_call_is_replaced_once_at_the_end() {
+        for (question, said, spoken) in [
+            ("打开灯", "我来帮你打开灯。灯很亮。", "抱歉，这个我做不到。"),
+            ("打开灯", "好的。马上为您打开", "好的。抱歉，这个我做不到。"),
+            ("turn on the light", "I've turned it on. Enjoy.", "Sorry, I can't do that."),
+        ] {
+            let usage = Some(Usage { prompt_tokens: 5, completion_tokens: 2, cost_nano: 0 });
+            for truncated in [false, true] {
+                let end = LlmDelta::Finished { truncated, usage };
+                let all = vec![LlmDelta::Text(said.into()), end.clone()];
+                assert_eq!(passed(question, all).await, (spoken.to_owned(), vec![end]));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_model_that_only_writes_on_is_cancelled() {
+        for (question, first, spoken) in [
+            ("turn on the light", "I've turned it on. ", "Sorry, I can't do that."),
+            ("who are you", "I am Qwen. ", "I'm Mira, a voice assistant."),
+        ] {
+            let first = stream::iter([Ok(LlmDelta::Text(first.into()))]);
+            let endless = stream::repeat_with(|| Ok(LlmDelta::Text("And so on. ".into())));
+            let model = first.chain(endless).boxed();
+            let retry = || stream_of(&["never asked"]);
+            let checks = Checks::new(question, "Mira", false);
+            let all: Vec<Delta> = checked(model, Box::new(retry), checks).collect().await;
+            let end = LlmDelta::Finished { truncated: false, usage: None };
+            let expected = vec![LlmDelta::Text(spoken.into()), end];
+            assert_eq!(all.into_iter().map(Result::unwrap).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_claim_of_an_answer_that_fails_is_not_spoken() {
+        let kind = hearken_ports::ProviderErrorKind::Unavailable;
+        let text = LlmDelta::Text("I've turned it on. And ".into());
+        let model = stream::iter([Ok(text), Err(ProviderError::new("model", kind))]).boxed();
+        let checks = Checks::new("turn on the light", "Mira", false);
+        let retry = || stream_of(&["never asked"]);
+        let all: Vec<Delta> = checked(model, Box::new(retry), checks).collect().await;
+        assert!(matches!(all[..], [Err(_)]), "{all:?}");
     }
 }

@@ -5,163 +5,16 @@
 use hearken_base::language::{Language, is_han};
 use hearken_instant::DEFAULT_NAME;
 
+use crate::claims::{Claim, claim, is_command};
+use crate::identity::{is_of_others, names_others};
 use crate::text::{contains_any, is_long_text};
 
 /// Similarity from which a sentence is an echo.
 const ECHO: f64 = 0.8;
 /// Fewest characters of a question that can be echoed.
 const MIN_ECHO_CHARS: usize = 4;
-/// Longest sentence that claims a state, in characters.
-const MAX_STATE_CHARS: usize = 40;
 /// Fewest letters of a sentence whose language is compared with that of the question.
 const MIN_LANGUAGE_LETTERS: usize = 12;
-
-/// Makers and models that a small model takes itself for, from the texts that it learned.
-const OTHERS: [&str; 26] = [
-    "openai",
-    "chatgpt",
-    "gpt",
-    "qwen",
-    "alibaba",
-    "anthropic",
-    "claude",
-    "deepseek",
-    "google",
-    "gemini",
-    "microsoft",
-    "meta ai",
-    "llama",
-    "baidu",
-    "tencent",
-    "通义",
-    "千问",
-    "阿里",
-    "百度",
-    "文心",
-    "腾讯",
-    "讯飞",
-    "微软",
-    "谷歌",
-    "华为",
-    "小米",
-];
-/// Marks of a sentence on the assistant itself.
-const SELF: [&str; 7] = ["i am ", "i'm ", "my ", "i was ", "as an ai", "我", "本人"];
-
-/// Deeds that are only true if a tool was called, in English; `i` stands before each.
-const DEEDS: [&str; 42] = [
-    "set",
-    "turned",
-    "switched",
-    "added",
-    "sent",
-    "called",
-    "ordered",
-    "booked",
-    "played",
-    "started",
-    "scheduled",
-    "reminded",
-    "opened",
-    "closed",
-    "paused",
-    "stopped",
-    "saved",
-    "created",
-    "cancelled",
-    "canceled",
-    "adjusted",
-    "increased",
-    "decreased",
-    "lowered",
-    "raised",
-    "dimmed",
-    "changed",
-    "noted",
-    "recorded",
-    "updated",
-    "activated",
-    "enabled",
-    "disabled",
-    "locked",
-    "unlocked",
-    "remind",
-    "wake",
-    "notify",
-    "alert",
-    "call",
-    "send",
-    "order",
-];
-/// Words between `i` and a deed.
-const AUXILIARIES: [&str; 16] = [
-    "i have ",
-    "i've ",
-    "i just ",
-    "i have just ",
-    "i've just ",
-    "i have already ",
-    "i've already ",
-    "i will ",
-    "i'll ",
-    "i am going to ",
-    "i'm going to ",
-    "i will be sure to ",
-    "i'll be sure to ",
-    "i have now ",
-    "i've now ",
-    "i will now ",
-];
-/// Claims in English that name no person.
-const CLAIMS_EN: [&str; 20] = [
-    "been set to",
-    "has been set",
-    "been turned on",
-    "been turned off",
-    "been switched",
-    "have been set",
-    "has been turned",
-    "have been turned",
-    "has been added",
-    "has been sent",
-    "has been ordered",
-    "has been booked",
-    "has been scheduled",
-    "is now set to",
-    "is now on.",
-    "is now off.",
-    "are now on.",
-    "are now off.",
-    "now playing",
-    "reminder set",
-];
-/// Words of a deed that is claimed or promised in Chinese.
-const DEEDS_ZH: [&str; 26] = [
-    "打开", "关闭", "关掉", "关上", "设置", "设定", "调整", "调到", "调高", "调低", "播放", "发送",
-    "预订", "预定", "添加", "拨打", "取消", "提醒", "定好", "记录", "下单", "安排", "切换", "开启",
-    "叫醒", "通知",
-];
-/// Words before a deed that make it a claim or a promise in Chinese.
-const CLAIMS_ZH: [&str; 18] = [
-    "已经为",
-    "已为",
-    "已经帮",
-    "已帮",
-    "已经给",
-    "已给",
-    "我已",
-    "正在为",
-    "正在帮",
-    "正在播放",
-    "马上为",
-    "马上帮",
-    "我会",
-    "我将",
-    "我来帮",
-    "这就为",
-    "这就帮",
-    "到时候我",
-];
 
 /// Words of a request for another language.
 const TRANSLATION: [&str; 30] = [
@@ -204,6 +57,8 @@ pub(crate) enum Decision {
     Keep,
     /// It is left out.
     Drop,
+    /// It claims or promises a deed: it is judged again once a call or the end of the answer follows.
+    Wait,
     /// This text is spoken in its place, and the answer ends.
     Replace(String),
 }
@@ -211,13 +66,18 @@ pub(crate) enum Decision {
 /// Checks of one answer.
 #[derive(Debug)]
 pub(crate) struct Checks {
-    question: String,
     bare_question: Vec<char>,
     language: Language,
     name: String,
     /// True if a call of the turn succeeded, or the request is for a text in which deeds are told.
     may_claim: bool,
     has_succeeded: bool,
+    /// True once the model has made a call in this answer.
+    has_called: bool,
+    /// True if the question is a command: only then a sentence on a state is a claim.
+    is_command: bool,
+    /// False if another's name in the answer may be that of a character.
+    has_identity: bool,
     any_language: bool,
     spoken: Vec<Vec<char>>,
 }
@@ -267,9 +127,11 @@ impl Checks {
             name: name.trim().into(),
             may_claim: has_succeeded || is_long_text(question) || any_language,
             has_succeeded,
+            has_called: false,
+            is_command: is_command(question),
+            has_identity: !(is_long_text(question) && names_others(&lower)),
             any_language,
             spoken: Vec::new(),
-            question: lower,
         }
     }
 
@@ -295,6 +157,16 @@ impl Checks {
         self.say("抱歉，这个我不知道。", "Sorry, I don't know that.")
     }
 
+    /// Returns what is spoken in place of a claim that no call follows.
+    pub(crate) fn declined(&self) -> String {
+        self.say("抱歉，这个我做不到。", "Sorry, I can't do that.")
+    }
+
+    /// Records that the model makes a call in this answer.
+    pub(crate) fn note_call(&mut self) {
+        self.has_called = true;
+    }
+
     /// Judges the next sentence.
     pub(crate) fn judge(&mut self, sentence: &str) -> Decision {
         let said = bare(sentence);
@@ -305,14 +177,21 @@ impl Checks {
             return Decision::Drop;
         }
         let lower = sentence.to_lowercase().replace('’', "'");
-        if self.is_of_others(&lower) {
+        if self.has_identity && is_of_others(&lower) {
             let in_english = if self.name.is_empty() { DEFAULT_NAME } else { &self.name };
             let zh = format!("我是语音助手{}。", self.name);
             let en = format!("I'm {in_english}, a voice assistant.");
             return Decision::Replace(self.say(&zh, &en));
         }
-        if !self.may_claim && is_claim(&lower) {
-            return Decision::Replace(self.say("抱歉，这个我做不到。", "Sorry, I can't do that."));
+        if !self.may_claim
+            && let Some(claim) = claim(&lower, self.is_command)
+        {
+            match claim {
+                _ if !self.has_called => return Decision::Wait,
+                // Nothing is done yet: its result is told in the next round.
+                Claim::Done => return Decision::Drop,
+                Claim::Promised => {}
+            }
         }
         self.spoken.push(said);
         Decision::Keep
@@ -336,48 +215,6 @@ impl Checks {
                 }
             }
     }
-
-    /// Reports whether the sentence says that the assistant is somebody else's.
-    fn is_of_others(&self, lower: &str) -> bool {
-        let names = |text: &str| OTHERS.iter().any(|name| text.contains(name));
-        let about = contains_any(lower, &SELF) || contains_any(&self.question, &[" you ", "你"]);
-        let denies = contains_any(lower, &[" not ", "n't ", "不是", "并非"]);
-        names(lower) && about && !denies && !names(&self.question)
-            || names(lower) && contains_any(lower, &SELF) && !denies
-    }
-}
-
-/// Reports whether a sentence claims or promises a deed.
-fn is_claim(lower: &str) -> bool {
-    let text = format!(" {lower}");
-    let in_english = AUXILIARIES.iter().any(|start| {
-        text.match_indices(start).any(|(at, _)| {
-            let is_word =
-                text.get(..at).is_some_and(|t| !t.ends_with(|c: char| c.is_alphanumeric()));
-            let rest = text.get(at + start.len()..).unwrap_or_default();
-            let verb = rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-            is_word && DEEDS.contains(&verb)
-        })
-    });
-    let in_chinese = CLAIMS_ZH.iter().any(|start| {
-        text.match_indices(start).any(|(at, _)| {
-            let after: String = text.get(at..).unwrap_or_default().chars().take(16).collect();
-            !contains_any(&after, &["不会", "不能", "无法"]) && contains_any(&after, &DEEDS_ZH)
-        })
-    });
-    in_english || in_chinese || contains_any(lower, &CLAIMS_EN) || is_state_claim(lower)
-}
-
-/// Reports whether a short sentence ends with a new state: `The first one is off.`, 窗帘调到百分之百了。
-fn is_state_claim(lower: &str) -> bool {
-    let end = lower.trim_end().trim_end_matches(['.', '!', '。', '！', ' ']);
-    let is_short = end.chars().count() <= MAX_STATE_CHARS;
-    let chinese = ["打开了", "关掉了", "关上了", "关闭了", "关了", "停了", "设好了", "调好了"];
-    is_short
-        && (end.ends_with(" is off")
-            || end.ends_with(" is on")
-            || chinese.iter().any(|state| end.ends_with(state))
-            || end.ends_with('了') && end.contains("调到"))
 }
 
 #[cfg(test)]
@@ -396,7 +233,7 @@ mod tests {
             assert_eq!(judged(question, answer), Decision::Keep, "{question}: {answer}");
             count += 1;
         }
-        assert!(count > 50, "{count}");
+        assert!(count > 120, "{count}");
     }
 
     #[test]
@@ -440,20 +277,18 @@ mod tests {
 
     #[test]
     fn a_deed_needs_a_call() {
-        for (question, sentence) in [
-            ("remind me to water the roses", "Okay, I'll remind you tomorrow."),
-            ("make it cosy", "I've dimmed the room for you."),
-            ("把屋里弄暖和点", "好的，已为您调高温度。"),
-            ("明早叫我", "好的，到时候我会叫醒您。"),
-            ("now the first one off", "The first one is off."),
-            ("还是全打开吧", "窗帘调到百分之一百了。"),
-            ("the guest room as well", "The guest room has also been turned on."),
-        ] {
-            let decision = judged(question, sentence);
-            assert!(matches!(decision, Decision::Replace(_)), "{sentence}: {decision:?}");
+        let mut count = 0;
+        for line in include_str!("false_claims.txt").lines().filter(|l| !l.starts_with('#')) {
+            let (question, sentence) = line.split_once(" | ").unwrap();
+            assert_eq!(judged(question, sentence), Decision::Wait, "{question}: {sentence}");
             let mut done = Checks::new(question, "Mira", true);
             assert_eq!(done.judge(sentence), Decision::Keep, "after a call: {sentence}");
+            let mut calling = Checks::new(question, "Mira", false);
+            calling.note_call();
+            assert_ne!(calling.judge(sentence), Decision::Wait, "beside a call: {sentence}");
+            count += 1;
         }
+        assert!(count > 40, "{count}");
         for (question, sentence) in [
             ("can you sing", "I will do my best."),
             ("who invented the radio", "The prize has been awarded to Marconi."),

@@ -6,7 +6,9 @@
 // A model like any other for the dialogue. Decision 0087.
 mod checked;
 mod checks;
+mod claims;
 mod conversation;
+mod identity;
 mod limited;
 mod offer;
 mod text;

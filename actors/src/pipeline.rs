@@ -350,6 +350,8 @@ impl Pipeline {
             phrases: settings.phrases.clone(),
             sentence_lane: settings.lanes.sentences,
             max_price_per_million: settings.speculation.max_price_per_million,
+            interruption: settings.interruption.clone(),
+            unfinished: Arc::clone(&self.unfinished_words),
         }
     }
 

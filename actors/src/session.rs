@@ -27,10 +27,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use self::speculation::Speculation;
+use crate::interruption::InterruptionSettings;
 use crate::messages::{
     Interrupted, NothingRecognised, PlaybackEnded, RecognitionFailure, StartSpeaking, StartTurn,
     ToolsListed, Transcribed, UtteranceRecognised,
 };
+use crate::unfinished::UnfinishedWords;
 
 /// Maximum wait for a turn that was cut to report its end; then it is abandoned.
 const CUT_DEADLINE: Duration = Duration::from_secs(5);
@@ -57,6 +59,10 @@ pub struct SessionRules {
     pub sentence_lane: usize,
     /// Maximum price of a million tokens for speculative answers.
     pub max_price_per_million: f64,
+    /// Words that stop.
+    pub interruption: InterruptionSettings,
+    /// Words after which a sentence goes on.
+    pub unfinished: Arc<UnfinishedWords>,
 }
 
 /// Dialogue with one device.
@@ -160,6 +166,11 @@ impl SessionActor {
             }
             ctx.run_later(CUT_DEADLINE, move |act, ctx| act.give_up(waited, ctx));
             return;
+        }
+        if let TurnInput::Words(words) | TurnInput::Resumed(words) = &start.input
+            && self.stops(words)
+        {
+            return self.stop(start, ctx);
         }
         if let TurnInput::Busy(words) = &mut start.input
             && self.is_urgent(&start.turn, words)
@@ -520,6 +531,9 @@ impl Handler<UtteranceRecognised> for SessionActor {
         if interrupts {
             return self.interrupt(turn, input, ctx);
         }
+        if self.may_stop(&input) {
+            return self.begin(StartTurn { turn, input }, ctx);
+        }
         self.begin_recognised(turn, input, ctx);
     }
 }
@@ -549,7 +563,7 @@ impl Handler<PlaybackEnded> for SessionActor {
             // `settle` discards the words when the running turn ends.
             Some(_) => {}
             None if ended.continued => {}
-            None => self.dialogue.forget_unanswered(),
+            None => self.forget_unanswered(),
         }
     }
 }

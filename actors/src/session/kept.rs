@@ -1,12 +1,15 @@
 //! Words of a session that no turn has answered, because the person went on speaking: they are
-//! answered together with the next ones. Not for how memory joins them: that is
+//! answered together with the next ones, or stopped by them. Not for how memory joins them: that is
 //! `hearken_dialogue::memory`.
 
+use actix::Context;
 use hearken_dialogue::memory::join;
+use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::{Turn, TurnInput};
 use hearken_proto::ids::TurnId;
 
 use super::SessionActor;
+use crate::interruption::Meaning;
 use crate::messages::{RecognitionFailure, StartTurn, Transcribed};
 
 /// Maximum number of utterances whose words wait until the running turn is committed to memory.
@@ -59,7 +62,11 @@ impl SessionActor {
             return false;
         }
         if self.running.is_none() {
-            self.dialogue.keep_words(&words);
+            if self.stops(&words) {
+                self.stop_unanswered();
+            } else {
+                self.dialogue.keep_words(&words);
+            }
             return true;
         }
         if self.kept.len() == MAX_KEPT {
@@ -74,6 +81,60 @@ impl SessionActor {
         for (turn, words) in std::mem::take(&mut self.kept) {
             self.keep(turn, words);
         }
+    }
+
+    /// Reports whether an input may stop what is being done for the words before it. Whether it
+    /// does is known once the running turn is committed to memory.
+    pub(super) fn may_stop(&self, input: &TurnInput) -> bool {
+        let TurnInput::Words(words) = input else { return false };
+        self.is_stop(words) && self.awaits_answer()
+    }
+
+    /// Reports whether earlier words wait for an answer that no turn has begun.
+    pub(super) fn awaits_answer(&self) -> bool {
+        self.dialogue.unanswered().is_some()
+            || self.kept.iter().any(|(turn, _)| *turn > self.over)
+            || self.running.as_ref().is_some_and(|running| running.turn.is_continued())
+    }
+
+    fn is_stop(&self, words: &str) -> bool {
+        self.rules.interruption.meaning(words, false) == Meaning::Stop
+    }
+
+    /// Reports whether words stop what is being done for the unanswered words before them. They
+    /// belong to a sentence that they complete ("tell me when to", "stop"), and a person in danger is
+    /// answered whatever is said next.
+    pub(super) fn stops(&self, words: &str) -> bool {
+        let Some(before) = self.dialogue.unanswered().filter(|_| self.is_stop(words)) else {
+            return false;
+        };
+        !self.rules.unfinished.end(before)
+            && !self.llm.is_urgent(&self.dialogue.prompt(words, None))
+    }
+
+    /// Ends a turn whose words stop what is being done for those before them. Like stop words over a
+    /// reply, they are shown and not answered.
+    pub(super) fn stop(&mut self, StartTurn { turn, input }: StartTurn, ctx: &mut Context<Self>) {
+        self.stop_unanswered();
+        if let TurnInput::Words(text) = input {
+            self.outputs.transcribed.do_send(Transcribed { turn: turn.clone(), text });
+        }
+        self.nothing_heard(&turn, ctx);
+    }
+
+    fn stop_unanswered(&mut self) {
+        tracing::debug!("stopped before the answer");
+        actor_metrics().turn_taking.interruptions.stopped.increment(1);
+        self.forget_unanswered();
+    }
+
+    /// Forgets the words that were not answered, and cancels the calls that still run for them,
+    /// except those that must finish.
+    pub(super) fn forget_unanswered(&mut self) {
+        // Without such words, calls that still run are those of an answered question.
+        let are_for_words = self.dialogue.unanswered().is_some();
+        let stopped = if are_for_words { self.toolbox.stop_calls() } else { Vec::new() };
+        self.dialogue.forget_unanswered(&stopped);
     }
 
     /// Takes the recognised words that were never answered, unless a running or waiting turn is

@@ -11,7 +11,7 @@ use hearken_dialogue::speaker_tracker::{WordsFor, attributed, unattributed};
 use hearken_dialogue::turn::TurnRecord;
 use hearken_ports::{Person, Role, Transcript};
 
-use super::{Running, SessionActor, spoken_words};
+use super::{SessionActor, spoken_words};
 
 impl SessionActor {
     /// Returns the person who says the words of a turn, if their voice is known.
@@ -34,11 +34,7 @@ impl SessionActor {
     /// them.
     pub(super) fn note_speaker(&self, turn: &Turn, ctx: &mut Context<Self>) {
         let Some(speakers) = self.dialogue.speakers() else { return };
-        let is_continued = |running: &Running| running.turn.is_continued();
-        let words_for = if self.dialogue.has_unanswered()
-            || self.kept.iter().any(|(turn, _)| *turn > self.over)
-            || self.running.as_ref().is_some_and(is_continued)
-        {
+        let words_for = if self.awaits_answer() {
             WordsFor::Continuation
         } else if self.toolbox.holds_call() {
             WordsFor::Decision

@@ -37,7 +37,8 @@ impl SessionActor {
         let dear = self.llm.price_per_million() > self.rules.max_price_per_million;
         let learns = self.dialogue.speakers().is_some_and(|speakers| speakers.learns());
         // The model is asked: from here on, the utterance counts as a turn of its device.
-        if busy || dear || learns || !of.is_live() || of.take_rate().is_err() {
+        let stops = self.stops(&words);
+        if busy || dear || learns || stops || !of.is_live() || of.take_rate().is_err() {
             return self.return_permit(of);
         }
         tracing::debug!(turn = %of.id, trace = of.trace().log_id(), "started a speculative answer");

@@ -1,14 +1,18 @@
 //! Turns that are cut: in each phase, by each means. The socket cuts, and nothing of the old turn
 //! follows.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
+
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
 use hearken_audio::sound;
+use hearken_dialogue::admission::AdmissionSettings;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
+use hearken_dialogue::turn_rate::TurnRates;
 
 use crate::{
-    abort, audio_times, listening, listening_with, ms, next_turn_works, shown, speak, start,
-    transcripts,
+    abort, audio_times, freeze, listening, listening_with, ms, next_turn_works, prompts, shown,
+    speak, start, transcripts,
 };
 
 /// After an abort: one `tts stop` at once, then nothing.
@@ -193,6 +197,53 @@ async fn words_before_the_answer_starts_are_joined_to_the_question() {
     assert_eq!(pipeline.script.last_prompt()[1..], ["User: Tell me about cats."]);
     assert_eq!(shown(&pipeline), ["Good day."]);
     pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn a_stop_word_before_the_answer_ends_the_question() {
+    for (mode, stop) in [("auto", "停！"), ("auto", "Stop, please."), ("realtime", "停！")] {
+        freeze();
+        // Stop words are no turn of their own.
+        let limits = AdmissionSettings { turns_per_minute: 2, ..AdmissionSettings::default() };
+        let rates = TurnRates::new(&limits);
+        let mut pipeline = TestPipeline::connect_at(PipelineSettings::default(), rates);
+        pipeline.greet(1).await;
+        start(&pipeline, mode);
+        pipeline.forget();
+        pipeline.script.hears(AsrAct::Text("Tell me a story.", ms(10)));
+        pipeline.script.hears(AsrAct::Text(stop, ms(10)));
+        pipeline.script.thinks(LlmAct::Write(vec!["Too late."], ms(5_000)));
+        speak(&pipeline).await;
+        pipeline.until("stt").await;
+        speak(&pipeline).await;
+        pipeline.pass(ms(10_000)).await;
+        assert_eq!(transcripts(&pipeline), ["Tell me a story.", stop], "{mode}");
+        assert_eq!((prompts(&pipeline).len(), shown(&pipeline).len()), (1, 0), "{mode} {stop}");
+        next_turn_works(&mut pipeline).await;
+        assert_eq!(pipeline.script.last_prompt()[1..], ["User: hello there"]);
+        pipeline.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn a_stop_word_belongs_to_an_unfinished_sentence_and_ends_no_call_for_help() {
+    for (begun, stop, asked) in [
+        ("Tell me when to", "stop.", "User: Tell me when to stop."),
+        ("My baby is choking.", "Stop!", "User: My baby is choking. Stop!"),
+    ] {
+        let mut pipeline = listening("auto").await;
+        pipeline.script.urgent.lock().unwrap().push("choking");
+        pipeline.script.hears(AsrAct::Text(begun, ms(10)));
+        pipeline.script.hears(AsrAct::Text(stop, ms(10)));
+        pipeline.script.thinks(LlmAct::Write(vec!["Too slow."], ms(5_000)));
+        speak(&pipeline).await;
+        pipeline.until("stt").await;
+        speak(&pipeline).await;
+        pipeline.until("tts/stop").await;
+        assert_eq!(pipeline.script.last_prompt()[1..], [asked]);
+        assert_eq!(shown(&pipeline), ["Good day."]);
+        pipeline.hang_up().await;
+    }
 }
 
 #[actix::test]

@@ -20,7 +20,7 @@ use hearken_socket::testkit::Received;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::{abort, audio_times, freeze, ms, next_turn_works, shown, speak, start};
+use crate::{abort, audio_times, freeze, ms, next_turn_works, shown, speak, start, transcripts};
 
 /// Tool that waits as long as its arguments say, and records started and finished calls.
 #[derive(Default)]
@@ -400,6 +400,94 @@ async fn a_running_call_continues_and_is_not_repeated_for_further_words() {
     assert_eq!(source.begun.lock().unwrap().len(), 1);
     assert_eq!(source.ended(), ["wait.here"]);
     next_turn_works(&mut pipeline).await;
+    pipeline.hang_up().await;
+}
+
+const CANCELLED: &str =
+    "Tool: error: the person interrupted; the call was cancelled, and may have had its effect";
+
+#[actix::test]
+async fn a_stop_word_while_a_call_runs_cancels_it_and_gets_no_answer() {
+    for (mode, stop, tool, ended, result) in [
+        ("auto", "停！", "wait_here", 0, CANCELLED),
+        ("auto", "Stop, please.", "wait_here", 0, CANCELLED),
+        ("realtime", "停！", "wait_here", 0, CANCELLED),
+        (
+            "auto",
+            "停！",
+            "wait_on",
+            1,
+            "Tool: the person interrupted; the call goes on without its result",
+        ),
+    ] {
+        let (mut pipeline, source) = listening().await;
+        start(&pipeline, mode);
+        pipeline.script.hears(AsrAct::Text("Open the garage.", ms(10)));
+        pipeline.script.hears(AsrAct::Text(stop, ms(10)));
+        pipeline.script.thinks(LlmAct::Call("", vec![(tool, r#"{"ms": 8000}"#)]));
+        speak(&pipeline).await;
+        pipeline.until("stt").await;
+        pipeline.pass(ms(500)).await;
+        speak(&pipeline).await;
+        pipeline.pass(ms(12_000)).await;
+        let case = format!("{mode} {stop} {tool}");
+        assert_eq!(pipeline.names(), ["stt", "stt"], "{case}");
+        assert_eq!(pipeline.script.prompts.lock().unwrap().len(), 1, "{case}");
+        assert_eq!(
+            (source.begun.lock().unwrap().len(), source.ended().len()),
+            (1, ended),
+            "{case}"
+        );
+        next_turn_works(&mut pipeline).await;
+        assert_eq!(
+            pipeline.script.last_prompt()[1..],
+            ["User: Open the garage.", "Assistant: ", result, "User: hello there"],
+            "{case}"
+        );
+        pipeline.hang_up().await;
+    }
+}
+
+#[actix::test]
+async fn a_stop_word_after_a_call_has_ended_keeps_its_result() {
+    let (mut pipeline, source) = listening().await;
+    pipeline.script.hears(AsrAct::Text("Open the garage.", ms(10)));
+    pipeline.script.hears(AsrAct::Text("Stop!", ms(3_000)));
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 3000}"#)]));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    pipeline.pass(ms(500)).await;
+    speak(&pipeline).await;
+    pipeline.pass(ms(5_000)).await;
+    assert_eq!((pipeline.names().len(), source.ended().len()), (2, 1));
+    next_turn_works(&mut pipeline).await;
+    assert_eq!(
+        pipeline.script.last_prompt()[1..],
+        ["User: Open the garage.", "Assistant: ", "Tool: waited", "User: hello there"]
+    );
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn words_after_a_stop_word_are_answered_without_what_it_has_stopped() {
+    let (mut pipeline, source) = listening().await;
+    pipeline.script.hears(AsrAct::Text("Open the garage.", ms(10)));
+    pipeline.script.hears(AsrAct::Text("停！", ms(1_500)));
+    pipeline.script.hears(AsrAct::Text("What time is it?", ms(10)));
+    pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 20000}"#)]));
+    speak(&pipeline).await;
+    pipeline.until("stt").await;
+    pipeline.pass(ms(500)).await;
+    speak(&pipeline).await;
+    speak(&pipeline).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(transcripts(&pipeline), ["Open the garage.", "停！", "What time is it?"]);
+    assert_eq!(
+        pipeline.script.last_prompt()[1..],
+        ["User: Open the garage.", "Assistant: ", CANCELLED, "User: What time is it?"]
+    );
+    pipeline.pass(ms(20_000)).await;
+    assert_eq!(source.ended(), [""; 0]);
     pipeline.hang_up().await;
 }
 

@@ -16,6 +16,7 @@ use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
 use crate::role::{AssignedRole, RoleLookup, assigned};
 use crate::speaker_tracker::{SpeakerTracker, attributed, without_deleted};
+use crate::tools::calls::StoppedCall;
 
 /// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
 /// the language of their instructions.
@@ -144,9 +145,9 @@ impl Dialogue {
         self.memory.push_words(words);
     }
 
-    /// Reports whether there are unanswered words.
-    pub fn has_unanswered(&self) -> bool {
-        self.memory.unanswered().is_some()
+    /// Returns the last words if they were not answered.
+    pub fn unanswered(&self) -> Option<&str> {
+        self.memory.unanswered()
     }
 
     /// Removes and returns the last words if they were not answered.
@@ -154,9 +155,10 @@ impl Dialogue {
         self.memory.take_unanswered()
     }
 
-    /// Forgets the last words if they were not answered: they will not be.
-    pub fn forget_unanswered(&mut self) {
-        self.memory.forget_unanswered();
+    /// Forgets the last words if they were not answered: they will not be. Remembers the calls that
+    /// were made for them, `stopped` with these results.
+    pub fn forget_unanswered(&mut self, stopped: &[StoppedCall]) {
+        self.memory.forget_unanswered(stopped);
     }
 
     /// Returns the prompt for the model when this person, if their voice is recognised, says
@@ -363,7 +365,7 @@ mod tests {
         assert!(!other.commit(&cancelled, PlayedBack::default(), true));
         let words = other.take_unanswered().unwrap();
         assert_eq!(texts(&other.prompt(&words, None).messages[1..]), ["light?"]);
-        d.forget_unanswered();
+        d.forget_unanswered(&[]);
         assert_eq!(texts(d.messages()), ["light?", "", "on"]);
         assert_eq!(d.prompt("hello", None).messages.len(), d.messages().len() + 2);
 

@@ -12,6 +12,7 @@ use hearken_ports::{ChatMessage, Role, ToolRequest};
 use tokio::time::Instant;
 
 use super::message_repair;
+use super::tools::calls::StoppedCall;
 use super::tools::held_call::is_own_result;
 use super::tools::outcome::{CUT_SHORT, GOES_ON, NOT_STARTED};
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
@@ -90,9 +91,17 @@ impl Memory {
         Some(last.content)
     }
 
-    /// Forgets the last words if they were not answered and no calls were made for them.
-    pub(super) fn forget_unanswered(&mut self) {
-        let made = std::mem::take(&mut self.made);
+    /// Forgets the last words if they were not answered and no calls were made for them. `stopped`
+    /// has the results of those calls that have ended since.
+    pub(super) fn forget_unanswered(&mut self, stopped: &[StoppedCall]) {
+        let mut made = std::mem::take(&mut self.made);
+        for round in &mut made {
+            for (call, result) in round.calls.iter().zip(&mut round.results) {
+                if let Some(ended) = stopped.iter().find(|ended| ended.call == call.id) {
+                    result.clone_from(&ended.result);
+                }
+            }
+        }
         if made.is_empty() {
             self.take_unanswered();
         } else if self.unanswered().is_some() {

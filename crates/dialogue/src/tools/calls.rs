@@ -13,7 +13,7 @@ use hearken_proto::json::{NotParsed, weighed};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::finishing::{CallGuard, LateResult, LateResults, SharedOutcome};
+use super::finishing::{CallGuard, LateEnd, LateResult, LateResults, SharedOutcome};
 use super::image_description::describe_pictures;
 use super::offer::{Offer, Offered, SourceSlot};
 use super::outcome::{CUT_SHORT, GOES_ON, Outcome, render};
@@ -48,6 +48,15 @@ impl EndedCall {
         });
         Self { text, failure, cut_short: false, took }
     }
+}
+
+/// Ended call that had continued for words that are no longer answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoppedCall {
+    /// Id of the call.
+    pub call: String,
+    /// Text for the model: its result, or that it was cancelled.
+    pub result: String,
 }
 
 /// Call that runs independently of its turn.
@@ -102,8 +111,8 @@ impl Calls {
             let goes_on = apart.filter(|call| is_continued || call.guard.is_none());
             let text = if goes_on.is_some() { GOES_ON } else { CUT_SHORT }.to_owned();
             if let Some(ApartCall { late, guard }) = goes_on {
-                guard.into_iter().for_each(CallGuard::release);
-                self.late.keep(late);
+                let stop = guard.and_then(CallGuard::release).or_else(|| late.stop.clone());
+                self.late.keep(LateResult { stop, ..late });
             }
             EndedCall { text, failure: None, cut_short: true, took }
         };
@@ -137,9 +146,10 @@ impl Toolbox {
                 call: request.id.clone(),
                 asked: agreed.clone().unwrap_or_else(|| asked.to_owned()),
                 outcome,
+                stop: None,
             };
-            if let Some(outcome) = self.late.get(&request.id) {
-                begun.wait_for(number, late(outcome), None);
+            if let Some(LateResult { outcome, stop, .. }) = self.late.get(&request.id) {
+                begun.wait_for(number, LateResult { stop, ..late(outcome) }, None);
                 continue;
             }
             match self.check(offer, request) {
@@ -165,7 +175,8 @@ impl Toolbox {
                     };
                     match apart {
                         Some(guard) if tool.finishes || agreed.is_some() => {
-                            guard.release();
+                            // It must finish: nothing cancels it.
+                            drop(guard.release());
                             begun.wait_for(number, late(work.boxed().shared()), None);
                         }
                         Some(guard) => {
@@ -180,6 +191,16 @@ impl Toolbox {
             }
         }
         begun
+    }
+
+    /// Cancels the calls that continue for words that are no longer answered, except those that must
+    /// finish. Returns the calls that have ended.
+    pub fn stop_calls(&self) -> Vec<StoppedCall> {
+        let stopped = |LateEnd { call, outcome }: LateEnd| {
+            let rendered = |outcome| render(outcome, self.settings.max_result_bytes);
+            StoppedCall { call, result: outcome.map_or_else(|| CUT_SHORT.to_owned(), rendered) }
+        };
+        self.late.stop().into_iter().map(stopped).collect()
     }
 
     /// Reports whether a call would be made: the tool exists, and the arguments match its schema.

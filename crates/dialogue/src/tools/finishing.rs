@@ -40,6 +40,16 @@ pub(super) struct LateResult {
     /// Words of the person that the call was made for.
     pub(super) asked: String,
     pub(super) outcome: SharedOutcome,
+    /// Cancels the call; `None` if it must finish.
+    pub(super) stop: Option<AbortHandle>,
+}
+
+/// End of a call whose turn was cut.
+pub(super) struct LateEnd {
+    /// Id of the call.
+    pub(super) call: String,
+    /// Its outcome; `None` if it was cancelled.
+    pub(super) outcome: Option<Outcome>,
 }
 
 impl LateResults {
@@ -57,10 +67,26 @@ impl LateResults {
         }
     }
 
+    /// Cancels the calls that need not finish, and returns the calls that have ended with this, or
+    /// before.
+    pub(super) fn stop(&self) -> Vec<LateEnd> {
+        let mut ended = Vec::new();
+        self.all().retain(|late| {
+            let outcome = late.outcome.clone().now_or_never();
+            if outcome.is_none() && late.stop.is_none() {
+                return true;
+            }
+            late.stop.iter().for_each(AbortHandle::abort);
+            ended.push(LateEnd { call: late.call.clone(), outcome });
+            false
+        });
+        ended
+    }
+
     /// Returns the result of a call. It stays stored until the conversation has moved on: the turn
     /// that asks for it may be cut, too.
-    pub(super) fn get(&self, call: &str) -> Option<SharedOutcome> {
-        self.all().iter().find(|late| late.call == call).map(|late| late.outcome.clone())
+    pub(super) fn get(&self, call: &str) -> Option<LateResult> {
+        self.all().iter().find(|late| late.call == call).cloned()
     }
 
     /// Returns true if a turn with these words gets the result of this call: the result is there,
@@ -144,9 +170,9 @@ impl FinishingCalls {
 pub(super) struct CallGuard(Option<AbortHandle>);
 
 impl CallGuard {
-    /// Lets the call run to its end.
-    pub(super) fn release(mut self) {
-        self.0 = None;
+    /// Lets the call run to its end, unless it is cancelled with the returned handle.
+    pub(super) fn release(mut self) -> Option<AbortHandle> {
+        self.0.take()
     }
 }
 

@@ -10,6 +10,7 @@ mod bindings;
 mod calendar;
 mod casual;
 mod catalog;
+mod day_parts;
 mod exact;
 mod facts;
 mod forecast;

@@ -3,20 +3,10 @@
 use hearken_base::language::Language;
 
 use crate::calendar::{Day, Holidays, Week};
+use crate::day_parts::{EN_HALVES, Half, ZH_HALVES};
 use crate::exact::Fraction;
 use crate::length::Length;
 use crate::numbers::{en_integer, is_zh_number, numbers, rest, word, zh_integer};
-
-/// Part of the day that is said with an hour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Half {
-    Morning,
-    Afternoon,
-    /// From the evening to the first hours of the next day, as 今晚 and `tonight`: twelve is midnight, and five is in the evening.
-    Evening,
-    /// The night, as 半夜 and `at night`: five is in the morning.
-    Night,
-}
 
 /// Time of day, as it is said: hours of 0 to 24.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,27 +14,26 @@ pub(crate) struct Clock {
     pub(crate) hour: i64,
     pub(crate) minute: i64,
     pub(crate) half: Option<Half>,
+    /// True if the part of the day is one of today: 今晚, `this afternoon`.
+    pub(crate) is_today: bool,
 }
 
 impl Clock {
+    fn of(hour: i64, minute: i64, half: Option<Half>) -> Self {
+        Self { hour, minute, half, is_today: false }
+    }
+
     /// Returns the hour of 0 to 23; `None` if nothing says which half of the day is meant.
     pub(crate) fn hour_of_day(self) -> Option<i64> {
         match self.half {
-            Some(Half::Morning) if self.hour <= 12 => Some(self.hour % 12),
-            Some(Half::Afternoon) if self.hour <= 12 => Some(self.hour % 12 + 12),
-            Some(half @ (Half::Evening | Half::Night)) if self.hour <= 12 => {
-                let first = if half == Half::Evening { 5 } else { 6 };
-                let hour = self.hour % 12;
-                Some(if hour >= first { hour + 12 } else { hour })
-            }
-            _ if self.hour == 0 || self.hour > 12 => Some(self.hour % 24),
-            _ => None,
+            Some(half) => half.hour_of_day(self.hour),
+            None => (self.hour == 0 || self.hour > 12).then_some(self.hour % 24),
         }
     }
 
     /// Reports whether it is after the midnight that ends the named day: 今晚两点 is tomorrow.
     pub(crate) fn is_after_midnight(self) -> bool {
-        matches!(self.half, Some(Half::Evening | Half::Night))
+        matches!(self.half, Some(Half::Dusk | Half::Evening | Half::Night))
             && self.hour_of_day().is_some_and(|hour| hour < 6)
     }
 
@@ -86,39 +75,20 @@ fn find<T: Copy>(words: &[String], table: &[(&str, T)]) -> Option<(usize, T)> {
         .find_map(|entry| Some((begins(words, &[entry.0]), entry.1)).filter(|found| found.0 > 0))
 }
 
-const ZH_HALVES: [(&str, Half); 19] = [
-    ("今早", Half::Morning),
-    ("今天上午", Half::Morning),
-    ("今天下午", Half::Afternoon),
-    ("今天晚上", Half::Evening),
-    ("今晚", Half::Evening),
-    ("今夜", Half::Night),
-    ("上午", Half::Morning),
-    ("早上", Half::Morning),
-    ("早晨", Half::Morning),
-    ("清晨", Half::Morning),
-    ("凌晨", Half::Morning),
-    ("下午", Half::Afternoon),
-    ("傍晚", Half::Afternoon),
-    ("晚上", Half::Evening),
-    ("半夜", Half::Night),
-    ("午夜", Half::Night),
-    ("深夜", Half::Night),
-    ("夜里", Half::Night),
-    ("夜晚", Half::Night),
-];
-
-/// Reads a time of day in Chinese, such as 下午两点三刻.
+/// Reads a time of day in Chinese, such as 下午两点三刻; 正午 is one without an hour.
 fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
-    if begins(words, &["正午", "中午十二点"]) > 0 {
-        return Some((
-            begins(words, &["正午", "中午十二点"]),
-            Clock { hour: 12, minute: 0, half: Some(Half::Afternoon) },
-        ));
-    }
+    let noon = begins(words, &["正午"]);
+    let clock = Clock::of(12, 0, Some(Half::Noon));
+    zh_hour(words).or_else(|| (noon > 0).then_some((noon, clock)))
+}
+
+/// Reads an hour with its minutes and its part of the day.
+fn zh_hour(words: &[String]) -> Option<(usize, Clock)> {
     let half = find(words, &ZH_HALVES);
     let mut at = half.map_or(0, |half| half.0);
+    let is_today = half.is_some() && word(words, 0) == "今";
     let half = half.map(|half| half.1);
+    let said = |hour: i64, minute: i64| Clock { is_today, ..Clock::of(hour, minute, half) };
     let small = |at: usize| {
         let digits = word(words, at).parse::<i64>().ok().map(|value| (1, value));
         digits.or_else(|| zh_integer(rest(words, at)))
@@ -132,7 +102,7 @@ fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
     at += length;
     if word(words, at) == ":" {
         let minute = small(at + 1)?;
-        let clock = Clock { hour, minute: minute.1, half };
+        let clock = said(hour, minute.1);
         return (hour <= 24 && minute.1 < 60).then_some((at + 1 + minute.0, clock));
     }
     if !matches!(word(words, at), "点" | "时") || hour > 24 {
@@ -141,7 +111,7 @@ fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
     at += 1;
     if let Some(before) = before.filter(|before| before.1 > 0) {
         at += begins(rest(words, at), &["整", "钟"]);
-        let clock = Clock { hour, minute: 60 - before.1, half };
+        let clock = said(hour, 60 - before.1);
         return Some((at, clock.an_hour_earlier()));
     }
     let mut minute = 0;
@@ -163,7 +133,7 @@ fn zh_clock(words: &[String]) -> Option<(usize, Clock)> {
             return None;
         }
     }
-    (0..60).contains(&minute).then_some((at, Clock { hour, minute, half }))
+    (0..60).contains(&minute).then_some((at, said(hour, minute)))
 }
 
 /// Reads 五分 or 一刻.
@@ -181,36 +151,12 @@ fn zh_minutes(words: &[String]) -> Option<(usize, i64)> {
     (value < 60).then_some((zero + length + 1 + clock, value))
 }
 
-const EN_HALVES: [(&str, Half); 14] = [
-    ("in the morning", Half::Morning),
-    ("in the afternoon", Half::Afternoon),
-    ("in the evening", Half::Afternoon),
-    ("at night", Half::Night),
-    ("in the night", Half::Night),
-    ("this morning", Half::Morning),
-    ("this afternoon", Half::Afternoon),
-    ("this evening", Half::Afternoon),
-    ("tonight", Half::Evening),
-    ("am", Half::Morning),
-    ("pm", Half::Afternoon),
-    ("a m", Half::Morning),
-    ("p m", Half::Afternoon),
-    ("in the am", Half::Morning),
-];
-
 /// Reads a time of day in English, such as `half past six`.
 fn en_clock(words: &[String]) -> Option<(usize, Clock)> {
-    for (name, hour) in [("noon", 12), ("midday", 12), ("midnight", 24)] {
-        if word(words, 0) == name {
-            return Some((
-                1,
-                Clock {
-                    hour: hour % 24,
-                    minute: 0,
-                    half: Some(if hour == 12 { Half::Afternoon } else { Half::Morning }),
-                },
-            ));
-        }
+    let named =
+        [("noon", 12, Half::Noon), ("midday", 12, Half::Noon), ("midnight", 0, Half::Morning)];
+    if let Some(named) = named.into_iter().find(|named| word(words, 0) == named.0) {
+        return Some((1, Clock::of(named.1, 0, Some(named.2))));
     }
     let (mut at, hour, minute) = en_past(words).or_else(|| en_plain(words))?;
     if !(0..=24).contains(&hour) || !(-59..60).contains(&minute) {
@@ -218,13 +164,15 @@ fn en_clock(words: &[String]) -> Option<(usize, Clock)> {
     }
     at += begins(rest(words, at), &["oclock"]);
     let half = find(rest(words, at), &EN_HALVES);
+    let is_today = half.is_some() && matches!(word(words, at), "this" | "tonight");
     at += half.map_or(0, |half| half.0);
-    let half = half.map(|half| half.1);
-    let clock = if minute < 0 {
-        Clock { hour, minute: minute + 60, half }.an_hour_earlier()
-    } else {
-        Clock { hour, minute, half }
+    // `quarter to twelve in the morning` is before noon, though `twelve am` is midnight.
+    let half = match half.map(|half| half.1) {
+        Some(Half::Morning) if minute < 0 => Some(Half::Forenoon),
+        half => half,
     };
+    let said = |minute: i64| Clock { is_today, ..Clock::of(hour, minute, half) };
+    let clock = if minute < 0 { said(minute + 60).an_hour_earlier() } else { said(minute) };
     Some((at, clock))
 }
 
@@ -563,6 +511,31 @@ fn en_day_of_month(words: &[String]) -> Option<(usize, i8)> {
     let (length, day) = en_integer(at(0)).filter(|read| (1..=31).contains(&read.1))?;
     let suffix = begins(at(length), &["st", "nd", "rd", "th"]);
     Some((the + length + suffix, i8::try_from(day).ok()?))
+}
+
+/// Reports whether words name a day of a month without its month: 二十五号, `on the third`, `the 25th`.
+pub(crate) fn names_day_of_month(words: &[String], language: Language) -> bool {
+    let at = |at: usize| rest(words, at);
+    if language == Language::Chinese {
+        return (0..words.len()).any(|from| {
+            let digits = word(words, from).parse::<i64>().ok().map(|value| (1, value));
+            let day = digits.or_else(|| zh_integer(at(from)));
+            day.is_some_and(|day| {
+                (1..=31).contains(&day.1) && matches!(word(words, from + day.0), "号" | "日")
+            })
+        });
+    }
+    let is_ordinal = |from: usize| {
+        let is_tens = matches!(word(words, from), "twenty" | "thirty" | "thirtieth");
+        find(at(from), &EN_ORDINALS).is_some()
+            || word(words, from) == "thirtieth"
+            || is_tens && find(at(from + 1), &EN_ORDINALS).is_some()
+    };
+    (0..words.len()).any(|from| {
+        let is_suffix = matches!(word(words, from), "st" | "nd" | "rd" | "th");
+        let is_on = begins(at(from), &["on the", "for the"]) > 0;
+        is_suffix || is_on && is_ordinal(from + 2)
+    })
 }
 
 fn en_date(words: &[String]) -> Option<(usize, Day)> {

@@ -1,6 +1,7 @@
 //! Rules that call tools: volume, brightness, lights and other devices, covers, climate, scenes, music, timers and alarms. Not for
 //! utterances that refer to the one before, see `reference`.
 
+use hearken_base::language::Language;
 use jiff::ToSpan;
 use serde_json::Map;
 
@@ -10,12 +11,13 @@ use crate::act::Target;
 use crate::bindings::{
     Action, BRIGHTNESS_NAMES, Bound, LIGHT_NAMES, Topic, VOLUME_NAMES, Wanted, is_same_scene,
 };
+use crate::day_parts::Half;
 use crate::exact::Fraction;
 use crate::names::NAMES;
 use crate::phrases::{Sentence, Subject, clock, length};
 use crate::referent::{About, Call, Change, Referent};
 use crate::template::Slots;
-use crate::times::{Clock, Half};
+use crate::times::Clock;
 use crate::value::{Room, Value};
 
 /// Kinds of device whose domain of Home Assistant has no other kinds.
@@ -614,18 +616,26 @@ pub(super) fn alarm(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     }
     // 明晚八点: the half of the day is said with the day.
     let half = match slots.text("half") {
+        "morning" if setting.language == Language::Chinese => Some(Half::Forenoon),
         "morning" => Some(Half::Morning),
         "evening" => Some(Half::Evening),
         _ => None,
     };
     let wanted = Clock { half: wanted.half.or(half), ..*wanted };
-    let is_waking = slots.text("purpose") == "wake" && (4..=11).contains(&wanted.hour);
+    let is_waking =
+        slots.text("purpose") == "wake" && wanted.half.is_none() && (4..=11).contains(&wanted.hour);
     let hour = wanted.hour_of_day().or_else(|| is_waking.then_some(wanted.hour))?;
     let time = jiff::civil::time(i8::try_from(hour).ok()?, i8::try_from(wanted.minute).ok()?, 0, 0);
     let now = &setting.context.now;
     let is_past = time <= now.time();
     // An alarm has a time, not a date: it rings the next time that the clock shows it.
-    match slots.text("date") {
+    let date = match slots.text("date") {
+        // 明天今晚八点: the words name two days.
+        "tomorrow" if wanted.is_today => return None,
+        _ if wanted.is_today => "today",
+        date => date,
+    };
+    match date {
         "today" if is_past && !wanted.is_after_midnight() => return None,
         "tomorrow" if !is_past || wanted.is_after_midnight() => return None,
         _ => {}

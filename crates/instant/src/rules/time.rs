@@ -287,7 +287,8 @@ pub(super) fn time_until(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act
     let now = &setting.context.now;
     let hours = match clock.hour_of_day() {
         Some(hour) => vec![hour],
-        None => vec![clock.hour % 12, clock.hour % 12 + 12],
+        None if clock.half.is_none() => vec![clock.hour % 12, clock.hour % 12 + 12],
+        None => return None,
     };
     let at = |hour: i64| {
         let time =

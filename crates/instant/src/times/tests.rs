@@ -99,7 +99,7 @@ fn a_time_without_a_half_of_the_day_stays_open() {
     ] {
         let words = words_of(text).words;
         let language = if text.is_ascii() { Language::English } else { Language::Chinese };
-        let clock = Clock { hour, minute, half: None };
+        let clock = Clock::of(hour, minute, None);
         assert_eq!(super::clock(&words, language), Some((words.len(), clock)), "{text}");
         assert_eq!(clock.hour_of_day(), None, "{text}");
     }
@@ -134,5 +134,158 @@ fn the_first_hours_of_a_night_are_on_the_next_day() {
         let language = if text.is_ascii() { Language::English } else { Language::Chinese };
         let clock = clock(&words_of(text).words, language).unwrap().1;
         assert_eq!(clock.is_after_midnight(), is_after, "{text}");
+    }
+}
+
+#[test]
+fn each_part_of_the_day_has_its_hours() {
+    // For the hours of 0 to 24: the hour of the day, or -1 if nobody says it so.
+    type Hours = [i64; 25];
+    const OPEN: i64 = -1;
+    let filled =
+        |of: fn(i64) -> i64| -> Hours { std::array::from_fn(|at| of(i64::try_from(at).unwrap())) };
+    let before_noon = filled(|hour| if hour > 12 { OPEN } else { hour });
+    let from_midnight = filled(|hour| match hour {
+        12 | 24 => 0,
+        13.. => OPEN,
+        hour => hour,
+    });
+    let noon = filled(|hour| match hour {
+        1 | 2 => hour + 12,
+        11..=14 => hour,
+        _ => OPEN,
+    });
+    let afternoon = filled(|hour| match hour {
+        1..=11 => hour + 12,
+        12..=19 => hour,
+        _ => OPEN,
+    });
+    let dusk = filled(|hour| match hour {
+        0 | 12 | 24 => 0,
+        1..=11 => hour + 12,
+        16..=23 => hour,
+        _ => OPEN,
+    });
+    let evening = filled(|hour| match hour {
+        0 | 12 | 24 => 0,
+        5..=11 => hour + 12,
+        13..=15 => OPEN,
+        hour => hour,
+    });
+    let night = filled(|hour| match hour {
+        0 | 12 | 24 => 0,
+        6..=11 => hour + 12,
+        13..=17 => OPEN,
+        hour => hour,
+    });
+    for (parts, hours) in [
+        (
+            &["上午", "早上", "早晨", "清晨", "一早", "今早", "今天上午", "今天早上"][..],
+            before_noon,
+        ),
+        (&["凌晨", "今天凌晨"], from_midnight),
+        (&["中午", "正午", "今天中午"], noon),
+        (&["下午", "午后", "今天下午"], afternoon),
+        (&["傍晚", "今天傍晚"], dusk),
+        (&["晚上", "今晚", "今天晚上"], evening),
+        (&["半夜", "午夜", "深夜", "夜里", "夜晚", "今夜"], night),
+        (&["am", "a m", "in the morning", "this morning", "in the am"], from_midnight),
+        (&["pm", "in the afternoon", "this afternoon"], afternoon),
+        (&["in the evening", "this evening"], dusk),
+        (&["tonight"], evening),
+        (&["at night", "in the night"], night),
+        (&["noon", "midday"], noon),
+    ] {
+        for part in parts {
+            for (said, hour) in hours.iter().enumerate() {
+                let language = if part.is_ascii() { Language::English } else { Language::Chinese };
+                let text = if part.is_ascii() {
+                    format!("{said} {part}")
+                } else {
+                    format!("{part}{said}点")
+                };
+                let words = words_of(&text).words;
+                let read = clock(&words, language).unwrap();
+                assert_eq!(read.0, words.len(), "{text}");
+                assert_eq!(read.1.hour_of_day().unwrap_or(OPEN), *hour, "{text}");
+                let is_today = part.contains('今') || part.starts_with('t');
+                assert_eq!(read.1.is_today, is_today, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn noon_and_midnight_are_read() {
+    for (text, hour, minute) in [
+        ("正午", 12, 0),
+        ("正午十二点", 12, 0),
+        ("中午十二点", 12, 0),
+        ("中午十二点半", 12, 30),
+        ("中午十一点半", 11, 30),
+        ("中午一点", 13, 0),
+        ("中午一点一刻", 13, 15),
+        ("中午两点", 14, 0),
+        ("中午差五分十二点", 11, 55),
+        ("中午差五分一点", 12, 55),
+        ("上午十二点", 12, 0),
+        ("上午十二点半", 12, 30),
+        ("早上十二点", 12, 0),
+        ("上午差五分十二点", 11, 55),
+        ("上午差一刻一点", 0, 45),
+        ("凌晨十二点", 0, 0),
+        ("凌晨十二点半", 0, 30),
+        ("凌晨零点", 0, 0),
+        ("零点", 0, 0),
+        ("二十四点", 0, 0),
+        ("下午十二点", 12, 0),
+        ("下午十二点半", 12, 30),
+        ("晚上十二点", 0, 0),
+        ("傍晚六点", 18, 0),
+        ("noon", 12, 0),
+        ("midday", 12, 0),
+        ("midnight", 0, 0),
+        ("twelve noon", 12, 0),
+        ("twelve midnight", 0, 0),
+        ("12 midday", 12, 0),
+        ("twelve in the morning", 0, 0),
+        ("twelve thirty am", 0, 30),
+        ("twelve thirty pm", 12, 30),
+        ("twelve in the afternoon", 12, 0),
+        ("twelve at night", 0, 0),
+        ("twelve in the evening", 0, 0),
+        ("half past twelve in the afternoon", 12, 30),
+        ("quarter to twelve in the morning", 11, 45),
+        ("ten to twelve am", 11, 50),
+        ("quarter to one in the morning", 0, 45),
+        ("six in the evening", 18, 0),
+        ("0:15", 0, 15),
+    ] {
+        let words = words_of(text).words;
+        let language = if text.is_ascii() { Language::English } else { Language::Chinese };
+        let (length, clock) = clock(&words, language).unwrap();
+        let hours = (clock.hour_of_day(), clock.minute);
+        assert_eq!((length, hours), (words.len(), (Some(hour), minute)), "{text}");
+    }
+}
+
+#[test]
+fn days_of_a_month_without_a_month_are_found() {
+    for (text, is_named) in [
+        ("二十五号早上七点叫我", true),
+        ("25号叫我", true),
+        ("三十一日早上", true),
+        ("早上七点叫我", false),
+        ("七点零五分", false),
+        ("wake me on the third", true),
+        ("wake me at seven on the twenty first", true),
+        ("alarm for the thirtieth", true),
+        ("wake me on the 25th", true),
+        ("wake me on 2nd", true),
+        ("wake me at seven", false),
+        ("wake me on the train", false),
+    ] {
+        let language = if text.is_ascii() { Language::English } else { Language::Chinese };
+        assert_eq!(names_day_of_month(&words_of(text).words, language), is_named, "{text}");
     }
 }

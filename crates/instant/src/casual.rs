@@ -236,7 +236,7 @@ pub(crate) const ZH_CASUAL_ENDS: [&str; 25] = [
 ];
 
 /// Words of everyday speech in English, and what they stand for.
-pub(crate) const EN_CASUAL: [(&str, &str); 96] = [
+pub(crate) const EN_CASUAL: [(&str, &str); 98] = [
     ("gonna", "going to"),
     ("wanna", "want to"),
     ("lemme", "let me"),
@@ -309,7 +309,9 @@ pub(crate) const EN_CASUAL: [(&str, &str); 96] = [
     ("can you", ""),
     ("make sure", ""),
     ("lift", "raise"),
-    ("whether", "weather"),
+    ("the whether", "the weather"),
+    ("whether like", "weather like"),
+    ("whether forecast", "weather forecast"),
     ("lights is", "lights"),
     ("that there", "the"),
     ("them lights", "the lights"),

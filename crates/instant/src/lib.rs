@@ -18,6 +18,7 @@ mod jokes;
 mod length;
 mod lenient;
 mod mentions;
+mod misheard;
 mod names;
 mod normalise;
 mod numbers;
@@ -215,7 +216,7 @@ impl Answers {
         Self {
             catalog,
             reasons,
-            normaliser: Normaliser::new(),
+            normaliser: Normaliser::new(kept_words),
             zh_links: links(&ZH_LINKS),
             en_links: links(&EN_LINKS),
         }
@@ -471,6 +472,11 @@ impl Answers {
     }
 }
 
+/// Returns the words of a language that no correction may take away: without them, more would be done than was asked for.
+fn kept_words(language: Language) -> Vec<Vec<String>> {
+    [retraction::phrases(language), mentions::against(language)].concat()
+}
+
 /// Understands the words from `from` on, after a part that was understood.
 fn with_rest(
     first: Part,
@@ -564,6 +570,62 @@ mod tests {
         }
         for (file, text, language) in REASONS {
             assert_eq!(catalog.add(Path::new(file), text, Some(language)), Ok(()));
+        }
+    }
+
+    /// Returns the texts in which a word stands before, behind and across the end and the beginning of another.
+    fn beside(part: &[String], word: &[String]) -> Vec<Vec<String>> {
+        let across = |one: &[String], other: &[String]| -> Vec<Vec<String>> {
+            let lengths = 1..one.len().min(other.len() + 1);
+            let ends = lengths.filter(|length| one.ends_with(other.get(..*length).unwrap()));
+            ends.map(|length| [one, other.get(length..).unwrap()].concat()).collect()
+        };
+        let mut all = vec![[part, word].concat(), [word, part].concat()];
+        all.extend(across(part, word));
+        all.extend(across(word, part));
+        all
+    }
+
+    #[test]
+    fn no_correction_takes_away_a_word_of_retraction_negation_condition_or_time() {
+        let normaliser = Normaliser::new(kept_words);
+        let none = Normaliser::new(|_| Vec::new());
+        let has = |all: &[String], part: &[String]| all.windows(part.len()).any(|one| one == part);
+        let mut guarded = 0;
+        for (language, errors) in [
+            (Language::Chinese, &misheard::ZH_ERRORS[..]),
+            (Language::English, &misheard::EN_ERRORS[..]),
+        ] {
+            let kept = kept_words(language);
+            assert!(kept.len() > 150, "{language:?}");
+            for (error, _) in errors {
+                let error = normalise::words_of(error).words;
+                for word in &kept {
+                    // What is lit by a light is not set: 被光调 is no passive.
+                    let is_backlight = *word == ["被"] && error.starts_with(&["被".to_owned()]);
+                    assert!(!has(&error, word) || is_backlight, "{error:?} has {word:?}");
+                    for words in beside(&error, word) {
+                        let said = Words { words, clauses: Vec::new() };
+                        let is_kept = |corrected: Option<Words>| {
+                            is_backlight
+                                || corrected.is_none_or(|corrected| has(&corrected.words, word))
+                        };
+                        assert!(is_kept(normaliser.corrected(&said, language)), "{said:?}");
+                        guarded += usize::from(!is_kept(none.corrected(&said, language)));
+                    }
+                }
+            }
+        }
+        assert!(guarded > 0);
+    }
+
+    #[test]
+    fn no_filler_is_a_piece_of_a_word_of_retraction_negation_condition_or_time() {
+        let normaliser = Normaliser::new(kept_words);
+        for word in kept_words(Language::Chinese) {
+            let text = format!("把灯{}", word.concat());
+            let first = normaliser.readings(&text, Language::Chinese, "").swap_remove(0);
+            assert!(first.words.ends_with(&word), "{text}: {first:?}");
         }
     }
 }

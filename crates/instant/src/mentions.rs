@@ -85,6 +85,13 @@ const CHANGES: [&str; 30] = [
     "down",
 ];
 
+/// Returns the words that speak against a command that is done now: negations, conditions, reports and times.
+pub(crate) fn against(language: Language) -> Vec<Vec<String>> {
+    let lists = LEXICON.of(language).iter();
+    let against = lists.filter(|list| matches!(list.0.as_str(), "never" | "later"));
+    against.flat_map(|list| list.1.clone()).collect()
+}
+
 /// What is mentioned.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum What {

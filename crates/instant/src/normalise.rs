@@ -8,6 +8,7 @@ use crate::casual::{
     EN_CASUAL, EN_CASUAL_BEGINNINGS, EN_CASUAL_ENDS, ZH_CASUAL, ZH_CASUAL_BEGINNINGS,
     ZH_CASUAL_ENDS,
 };
+use crate::misheard::{EN_ERRORS, ZH_BEHIND_LAMP, ZH_BESIDE_LAMP, ZH_ERRORS};
 use hearken_base::language::{DEVICE_NAMES, Language, bare, is_han};
 use unicode_normalization::UnicodeNormalization;
 
@@ -233,81 +234,6 @@ const EN_SPELLINGS: [(&str, &str); 70] = [
     ("centigrade", "celsius"),
 ];
 
-/// What recognisers write for other words of the same sound. These are tried only if the text itself matches nothing.
-const ZH_ERRORS: [(&str, &str); 42] = [
-    ("的登", "的灯"),
-    ("登开", "灯开"),
-    ("登关", "灯关"),
-    ("个登", "个灯"),
-    ("厅登", "厅灯"),
-    ("房登", "房灯"),
-    ("室登", "室灯"),
-    ("台灯登", "台灯"),
-    ("被光", "背光"),
-    ("悬关", "玄关"),
-    ("玄观", "玄关"),
-    ("到数", "倒数"),
-    ("到计时", "倒计时"),
-    ("记时", "计时"),
-    ("闹中", "闹钟"),
-    ("加湿气", "加湿器"),
-    ("温渡", "温度"),
-    ("声因", "声音"),
-    ("因量", "音量"),
-    ("音亮", "音量"),
-    ("音良", "音量"),
-    ("英量", "音量"),
-    ("的等", "的灯"),
-    ("把等", "把灯"),
-    ("开等", "开灯"),
-    ("关等", "关灯"),
-    ("室等", "室灯"),
-    ("厅等", "厅灯"),
-    ("房等", "房灯"),
-    ("打开等", "打开灯"),
-    ("等光", "灯光"),
-    ("台登", "台灯"),
-    ("量度", "亮度"),
-    ("良度", "亮度"),
-    ("客听", "客厅"),
-    ("客亭", "客厅"),
-    ("窗连", "窗帘"),
-    ("窗联", "窗帘"),
-    ("空条", "空调"),
-    ("空跳", "空调"),
-    ("平幕", "屏幕"),
-    ("净音", "静音"),
-];
-const EN_ERRORS: [(&str, &str); 27] = [
-    ("four me", "for me"),
-    ("let us here", "let us hear"),
-    ("to here some", "to hear some"),
-    ("their lights", "the lights"),
-    ("write now", "right now"),
-    ("lights of in", "lights off in"),
-    ("light of in", "light off in"),
-    ("lamp of in", "lamp off in"),
-    ("turn of", "turn off"),
-    ("switch of", "switch off"),
-    ("turn off of", "turn off"),
-    ("volume too", "volume to"),
-    ("volume two", "volume to"),
-    ("brightness too", "brightness to"),
-    ("brightness two", "brightness to"),
-    ("set too", "set to"),
-    ("lites", "lights"),
-    ("lite", "light"),
-    ("lied", "light"),
-    ("lamb", "lamp"),
-    ("fallium", "volume"),
-    ("volumes", "volume"),
-    ("tern", "turn"),
-    ("turn it of", "turn it off"),
-    ("for percent", "four percent"),
-    ("living room's", "living room"),
-    ("bet room", "bedroom"),
-];
-
 /// Most beginnings and ends that readings of everyday speech leave out.
 const MOST_CASUAL: usize = 4;
 
@@ -423,19 +349,45 @@ impl Words {
         self.clauses.dedup();
     }
 
-    fn replace_all(&mut self, part: &[String], with: &[String]) -> bool {
+    fn replace_all(&mut self, part: &[String], with: &[String]) {
         let mut at = 0;
-        let mut is_changed = false;
         while at < self.words.len() {
             if self.has_at(at, part) {
                 self.replace(at, part.len(), with);
                 at += with.len();
-                is_changed = true;
             } else {
                 at += 1;
             }
         }
-        is_changed
+    }
+
+    /// Reports whether putting `with` in the place of `length` words takes away words of `kept` that reach beyond these.
+    fn would_lose(&self, at: usize, length: usize, with: &[String], kept: &[Vec<String>]) -> bool {
+        let end = at + length;
+        let mut after = self.clone();
+        after.replace(at, length, with);
+        let is_lost = |kept: &Vec<String>, from: usize| {
+            let reaches_beyond = from < at || from + kept.len() > end;
+            let moved =
+                if from < at { Some(from) } else { (from + with.len()).checked_sub(length) };
+            reaches_beyond
+                && self.has_at(from, kept)
+                && !moved.is_some_and(|moved| after.has_at(moved, kept))
+        };
+        kept.iter()
+            .any(|kept| (at.saturating_sub(kept.len() - 1)..end).any(|from| is_lost(kept, from)))
+    }
+
+    /// Reports whether 等 at this place may be 灯 misheard.
+    fn may_be_lamp(&self, at: usize) -> bool {
+        let ends = |at: usize| at >= self.words.len() || self.clauses.contains(&at);
+        let begins_with = |at: usize, texts: &[&str]| {
+            let parts = texts.iter().map(|text| Self::of(text));
+            parts.filter(|part| self.has_at(at, part)).map(|part| part.len()).max().unwrap_or(0)
+        };
+        let behind = at + 1;
+        let verb = behind + begins_with(behind, &ZH_BESIDE_LAMP);
+        ends(behind) || begins_with(verb, &ZH_BEHIND_LAMP) > 0
     }
 
     fn without_beginning(&mut self, parts: &[Vec<String>]) -> bool {
@@ -480,6 +432,8 @@ struct Tables {
     casual: Vec<(Vec<String>, Vec<String>)>,
     casual_beginnings: Vec<Vec<String>>,
     casual_ends: Vec<Vec<String>>,
+    /// Words that take back, negate, or name a condition or a time: no piece of them is a filler or an error.
+    kept: Vec<Vec<String>>,
 }
 
 /// What is said in everyday speech, beside requests.
@@ -497,6 +451,7 @@ impl Tables {
         spellings: &[(&str, &str)],
         errors: &[(&str, &str)],
         casual: &Casual<'_>,
+        kept: Vec<Vec<String>>,
     ) -> Self {
         let list = |texts: &[&str]| texts.iter().map(|text| Words::of(text)).collect();
         let pairs = |pairs: &[(&str, &str)]| {
@@ -518,7 +473,38 @@ impl Tables {
             casual: pairs(casual.words),
             casual_beginnings: both(casual.beginnings, beginnings),
             casual_ends: both(casual.ends, ends),
+            kept,
         }
+    }
+
+    /// Puts `with` in the place of each `part` that is no piece of kept words. Reports whether there was one.
+    fn replace_all(&self, words: &mut Words, part: &[String], with: &[String]) -> bool {
+        let is_lamp = part.last().is_some_and(|word| word == "等");
+        let mut at = 0;
+        let mut is_changed = false;
+        while at < words.words.len() {
+            let is_meant = words.has_at(at, part)
+                && (!is_lamp || words.may_be_lamp(at + part.len() - 1))
+                && !words.would_lose(at, part.len(), with, &self.kept);
+            if is_meant {
+                words.replace(at, part.len(), with);
+                at += with.len();
+                is_changed = true;
+            } else {
+                at += 1;
+            }
+        }
+        is_changed
+    }
+
+    /// Returns the words with the errors of a recogniser corrected; `None` if there are none.
+    fn corrected(&self, words: &Words) -> Option<Words> {
+        let mut corrected = words.clone();
+        let mut is_changed = false;
+        for (part, with) in &self.errors {
+            is_changed |= self.replace_all(&mut corrected, part, with);
+        }
+        is_changed.then_some(corrected)
     }
 }
 
@@ -531,7 +517,8 @@ pub(crate) struct Normaliser {
 }
 
 impl Normaliser {
-    pub(crate) fn new() -> Self {
+    /// Creates a normaliser; no piece of the words of `kept` is taken for a filler or an error.
+    pub(crate) fn new(kept: fn(Language) -> Vec<Vec<String>>) -> Self {
         let mut names: Vec<_> = DEVICE_NAMES.iter().map(|name| Words::of(name)).collect();
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         Self {
@@ -546,6 +533,7 @@ impl Normaliser {
                     beginnings: &ZH_CASUAL_BEGINNINGS,
                     ends: &ZH_CASUAL_ENDS,
                 },
+                kept(Language::Chinese),
             ),
             en: Tables::new(
                 &EN_FILLERS,
@@ -558,15 +546,26 @@ impl Normaliser {
                     beginnings: &EN_CASUAL_BEGINNINGS,
                     ends: &EN_CASUAL_ENDS,
                 },
+                kept(Language::English),
             ),
             names,
         }
     }
 
+    fn tables(&self, language: Language) -> &Tables {
+        if language == Language::Chinese { &self.zh } else { &self.en }
+    }
+
+    /// Returns the words with the errors of a recogniser corrected; `None` if there are none.
+    #[cfg(test)]
+    pub(crate) fn corrected(&self, words: &Words, language: Language) -> Option<Words> {
+        self.tables(language).corrected(words)
+    }
+
     /// Returns the readings of a text, the likeliest first: as it was said, without politeness, then with the errors of a
     /// recogniser corrected.
     pub(crate) fn readings(&self, text: &str, language: Language, name: &str) -> Vec<Words> {
-        let tables = if language == Language::Chinese { &self.zh } else { &self.en };
+        let tables = self.tables(language);
         let mut plain = words_of(text);
         for (part, with) in &tables.spellings {
             plain.replace_all(part, with);
@@ -574,7 +573,7 @@ impl Normaliser {
         let spelled = plain.clone();
         for filler in &tables.fillers {
             if plain.words != *filler {
-                plain.replace_all(filler, &[]);
+                tables.replace_all(&mut plain, filler, &[]);
             }
         }
         // An utterance of fillers alone is read as it is.
@@ -592,16 +591,9 @@ impl Normaliser {
         called(&mut plain);
         readings.push(plain.clone());
         self.add_shorter(&mut readings, tables, &called);
-        let corrected = |words: &Words| {
-            let mut corrected = words.clone();
-            let mut is_changed = false;
-            for (part, with) in &tables.errors {
-                is_changed |= corrected.replace_all(part, with);
-            }
-            is_changed.then_some(corrected)
-        };
-        let casual = self.casual(&plain, tables, &corrected);
-        let more: Vec<Words> = readings.iter().filter_map(corrected).collect();
+        let casual = self.casual(&plain, tables);
+        let more: Vec<Words> =
+            readings.iter().filter_map(|words| tables.corrected(words)).collect();
         readings.extend(more);
         for words in casual {
             if !readings.contains(&words) {
@@ -620,16 +612,11 @@ impl Normaliser {
     /// Returns the readings of everyday speech: standard words in the place of dialect, then without beginnings and ends, one
     /// less at a time.
     #[expect(clippy::unused_self, reason = "a part of `readings`")]
-    fn casual(
-        &self,
-        plain: &Words,
-        tables: &Tables,
-        corrected: &dyn Fn(&Words) -> Option<Words>,
-    ) -> Vec<Words> {
-        let mut words = corrected(plain).unwrap_or_else(|| plain.clone());
+    fn casual(&self, plain: &Words, tables: &Tables) -> Vec<Words> {
+        let mut words = tables.corrected(plain).unwrap_or_else(|| plain.clone());
         for (part, with) in &tables.casual {
             if words.words != *part {
-                words.replace_all(part, with);
+                tables.replace_all(&mut words, part, with);
             }
         }
         let mut readings = vec![words.clone()];

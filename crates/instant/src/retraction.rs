@@ -329,6 +329,12 @@ impl Lists {
     }
 }
 
+/// Returns the words of a language that take back.
+pub(crate) fn phrases(language: Language) -> Vec<Vec<String>> {
+    let lists = if language == Language::Chinese { &*ZH } else { &*EN };
+    [&lists.at_end, &lists.within, &lists.clauses].into_iter().flatten().cloned().collect()
+}
+
 /// Returns how an utterance takes back what was said before; `None` if it does not, or has nothing to take back.
 pub(crate) fn of(said: &Words, language: Language) -> Option<Retraction> {
     let lists = if language == Language::Chinese { &*ZH } else { &*EN };

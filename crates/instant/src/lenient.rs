@@ -1,10 +1,13 @@
 //! Commands among other words: an utterance that matches no sentence is a command if it mentions one target, one change and
 //! nothing that speaks against it. Only for a small model, which is wrong more often. Not for finding the mentions.
 
+mod alarm;
+mod deeds;
 mod frames;
 
 use hearken_base::language::Language;
 
+use crate::calendar::{Day, date_of, days_between};
 use crate::exact::Fraction;
 use crate::mentions::{Mention, Mentions, What};
 use crate::names::NAMES;
@@ -30,7 +33,12 @@ struct Values {
     levels: Vec<(Fraction, bool)>,
     durations: Vec<Value>,
     clocks: Vec<Value>,
+    days: Vec<Day>,
 }
+
+/// The utterance says the verb of another act, too, or is about what is there and not about what is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OtherAct;
 
 /// Leaves out what was said before a correction of the same kind: `ninety no make that seventy`. `None` if what was said is
 /// called wrong, and nothing takes its place: `the lamp on no wait`.
@@ -48,7 +56,18 @@ fn after_correction(mentions: &Mentions) -> Option<Mentions> {
 
 /// Reports whether a mention tells what is to be done, or with what.
 fn tells(mention: &Mention) -> bool {
-    const BESIDE: [&str; 7] = ["verb", "it", "reason", "correction", "first", "also", "mode"];
+    const BESIDE: [&str; 10] = [
+        "verb",
+        "it",
+        "reason",
+        "correction",
+        "first",
+        "also",
+        "mode",
+        "remove",
+        "extend",
+        "handle",
+    ];
     match &mention.what {
         What::Slot(_) => true,
         What::Words(lists) => lists.iter().any(|list| !BESIDE.contains(list)),
@@ -87,6 +106,7 @@ impl Values {
                 Value::Number(number) => all.levels.push((*number, false)),
                 Value::Duration(_) => all.durations.push(value.clone()),
                 Value::Clock(_) => all.clocks.push(value.clone()),
+                Value::Day(day) if !all.days.contains(day) => all.days.push(*day),
                 _ => {}
             }
         }
@@ -226,7 +246,13 @@ impl<'a> Command<'a> {
 
     /// Reports whether another day or a later time is named.
     pub(crate) fn is_later(&self) -> bool {
-        self.has("later")
+        self.has("later") || self.values.days.iter().any(|day| self.days_until(*day) != Some(0))
+    }
+
+    /// Returns the days from today to a day; `None` if its date is not known.
+    fn days_until(&self, day: Day) -> Option<i64> {
+        let today = self.setting.context.now.date();
+        days_between(today, date_of(day, today, &NAMES.holidays)?)
     }
 
     /// Reports whether the words are about a place that is not known, or say what has happened.
@@ -325,36 +351,33 @@ impl<'a> Command<'a> {
         }
     }
 
+    /// Reports whether the mention at a place, `on` or `off`, says what is done. In English they are prepositions, too: then no verb,
+    /// device or end of the sentence is beside them.
+    fn is_particle(&self, at: usize) -> bool {
+        if self.setting.language == Language::Chinese {
+            return true;
+        }
+        let all = &self.mentions.all;
+        let is_target = |one: &Mention| {
+            one.is("it")
+                || one.is("degrees")
+                || matches!(one.what, What::Slot(Value::Device(_) | Value::Rooms(_)))
+        };
+        let before = at.checked_sub(1).and_then(|at| all.get(at));
+        let touches = |one: &Mention, other: &Mention| one.to == other.from;
+        before.zip(all.get(at)).is_some_and(|(before, here)| {
+            let next = self.words.get(here.to).map_or("", String::as_str);
+            let is_place =
+                matches!(next, "the" | "a" | "an" | "my" | "your" | "our" | "with" | "it" | "top");
+            touches(before, here)
+                && (before.is("verb") && next != "with" || is_target(before) && !is_place)
+        })
+    }
+
     /// Returns whether the command switches on or off; `None` if it says neither, or both.
     pub(crate) fn state(&self) -> Option<bool> {
-        let is_zh = self.setting.language == Language::Chinese;
-        let all = &self.mentions.all;
-        let is_particle = |at: &usize| {
-            if is_zh {
-                return true;
-            }
-            // `on` and `off` are prepositions too: a verb, a device or the end of the sentence is beside them.
-            let at = *at;
-            let is_target = |one: &Mention| {
-                one.is("it")
-                    || one.is("degrees")
-                    || matches!(one.what, What::Slot(Value::Device(_) | Value::Rooms(_)))
-            };
-            let before = at.checked_sub(1).and_then(|at| all.get(at));
-            let here = all.get(at);
-            let touches = |one: &Mention, other: &Mention| one.to == other.from;
-            before.zip(here).is_some_and(|(before, here)| {
-                let next = self.words.get(here.to).map_or("", String::as_str);
-                let is_place = matches!(
-                    next,
-                    "the" | "a" | "an" | "my" | "your" | "our" | "with" | "it" | "top"
-                );
-                touches(before, here)
-                    && (before.is("verb") && next != "with" || is_target(before) && !is_place)
-            })
-        };
-        let on = self.mentions.places("on").any(|at| is_particle(&at)) || self.has("start");
-        let off = self.mentions.places("off").any(|at| is_particle(&at)) || self.has("stop");
+        let on = self.mentions.places("on").any(|at| self.is_particle(at)) || self.has("start");
+        let off = self.mentions.places("off").any(|at| self.is_particle(at)) || self.has("stop");
         match (on, off) {
             (true, false) => Some(true),
             (false, true) => Some(false),

@@ -329,6 +329,7 @@ impl Answers {
         }
         let reader = reader(words, setting);
         let command = lenient::Command::of(&words.words, setting, &reader)?;
+        let frame = command.frame().ok()?;
         let of_rule = |(rule, slots): lenient::Frame| {
             let acts = with_said(rules::acts(rule, &slots, setting)?, &words.words);
             let part = Part { rule: rule.to_owned(), acts };
@@ -343,8 +344,7 @@ impl Answers {
             let acts = with_said(acts, &words.words);
             Some(Part { rule: "switch".to_owned(), acts })
         };
-        command
-            .frame()
+        frame
             .and_then(of_rule)
             .or_else(of_schema)
             .or_else(of_name)

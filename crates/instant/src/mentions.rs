@@ -8,6 +8,7 @@ use hearken_base::language::Language;
 use serde::Deserialize;
 
 use crate::bindings::Bindings;
+use crate::calendar::Day;
 use crate::names::NAMES;
 use crate::normalise::words_of;
 use crate::slots::Reader;
@@ -109,7 +110,7 @@ pub(crate) struct Mention {
 }
 
 /// Kinds of slots that are looked for; of equally long ones the first counts.
-const SLOTS: [Kind; 7] = [
+const SLOTS: [Kind; 8] = [
     Kind::Level,
     Kind::Number,
     Kind::Duration,
@@ -117,6 +118,7 @@ const SLOTS: [Kind; 7] = [
     Kind::Device,
     Kind::Rooms,
     Kind::Scene,
+    Kind::Day,
 ];
 
 /// Mentions of an utterance, in order. None of them overlap.
@@ -204,8 +206,11 @@ fn longest(
             best = Some(Mention { what, from: at, to: at + length });
         }
     };
+    // `the christmas lights` are on no other day.
+    let is_name = |value: &Value| matches!(value, Value::Day(Day::Holiday(_)));
     for kind in SLOTS {
-        if let Some((length, value)) = reader.read(kind, at).into_iter().max_by_key(|read| read.0) {
+        let read = reader.read(kind, at).into_iter().filter(|read| !is_name(&read.1));
+        if let Some((length, value)) = read.max_by_key(|read| read.0) {
             take(What::Slot(value), length);
         }
     }

@@ -197,6 +197,12 @@ fn read(tool: &Tool, command: &Command<'_>) -> Option<Found> {
 fn in_state(tool: &Tool, command: &Command<'_>, is_stated: bool) -> Option<bool> {
     let named = |words: &[&str]| tool.name_words.iter().any(|word| words.contains(&word.as_str()));
     let is_off = named(&["off", "stop", "close", "disable", "halt", "cancel", "remove", "delete"]);
+    // What runs is not begun once more: `cancel the ten minute sprinkler`.
+    let is_meant = is_off || named(&["pause", "hold", "add", "extend", "change"]);
+    if command.is_about_what_is_there() && !is_meant || command.halts() && !(is_meant || is_stated)
+    {
+        return None;
+    }
     let is_on = named(&["on", "start", "open", "enable", "run"]);
     match command.state() {
         Some(true) => (!is_off).then_some(is_on),

@@ -3,7 +3,8 @@
 
 use hearken_base::language::Language;
 
-use super::{Command, Frame};
+use super::deeds::{self, Deeds};
+use super::{Command, Frame, OtherAct};
 use crate::exact::Fraction;
 use crate::mentions::{Mention, What};
 use crate::names::NAMES;
@@ -18,21 +19,6 @@ const MOST_BESIDE_REFERENCE: usize = 8;
 const MOST_BESIDE_NUMBER: usize = 3;
 /// Most words of a title.
 const MOST_TITLE: usize = 10;
-
-/// Words for the later halves of a day.
-const LATE_HALVES: [&str; 11] = [
-    "tonight",
-    "night",
-    "evening",
-    "afternoon",
-    "今晚",
-    "明晚",
-    "晚上",
-    "夜里",
-    "半夜",
-    "下午",
-    "傍晚",
-];
 
 /// Rules for a level.
 #[derive(Debug, Clone, Copy)]
@@ -62,27 +48,44 @@ fn on_or_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
 
-impl Command<'_> {
-    /// Returns the rule and the slots of the command.
-    pub(crate) fn frame(&self) -> Option<Frame> {
-        if let Some(frame) = self.timer().or_else(|| self.alarm()) {
-            return Some(frame);
+/// What makes a command of one kind, with the acts that it may say.
+type Kind<'a> = (Deeds, fn(&Command<'a>) -> Option<Frame>);
+
+impl<'a> Command<'a> {
+    /// Returns the rule and the slots of the command, if it is of a known kind.
+    ///
+    /// # Errors
+    /// If it is of such a kind, but says the verb of another act, too.
+    pub(crate) fn frame(&self) -> Result<Option<Frame>, OtherAct> {
+        let only = |found: (Deeds, Frame)| {
+            self.says_only(found.0).then_some(Some(found.1)).ok_or(OtherAct)
+        };
+        let at_a_time: [Kind<'a>; 2] = [(deeds::TIMER, Self::timer), (deeds::ALARM, Self::alarm)];
+        if let Some(found) = at_a_time.iter().find_map(|kind| self.of_kind(kind)) {
+            return if self.is_about_length() { Err(OtherAct) } else { only(found) };
         }
         let is_later =
             self.is_later() || !self.values.durations.is_empty() || !self.values.clocks.is_empty();
         if is_later || self.is_no_command() {
-            return None;
+            return Ok(None);
         }
-        self.theme()
-            .or_else(|| self.volume())
-            .or_else(|| self.screen())
-            .or_else(|| self.cover())
-            .or_else(|| self.climate())
-            .or_else(|| self.light())
-            .or_else(|| self.switch())
-            .or_else(|| self.scene())
-            .or_else(|| self.media())
-            .or_else(|| self.play())
+        let now: [Kind<'a>; 9] = [
+            (deeds::THEME, Self::theme),
+            (deeds::VOLUME, Self::volume),
+            (deeds::LIGHT, Self::screen),
+            (deeds::SWITCH, Self::cover),
+            (deeds::CLIMATE, Self::climate),
+            (deeds::LIGHT, Self::light),
+            (deeds::SWITCH, Self::switch),
+            (deeds::SCENE, Self::scene),
+            (deeds::MEDIA, Self::media),
+        ];
+        now.iter().find_map(|kind| self.of_kind(kind)).map_or_else(|| Ok(self.play()), only)
+    }
+
+    /// Returns what a kind of command makes of the mentions, with the acts that it may say.
+    fn of_kind(&self, kind: &Kind<'a>) -> Option<(Deeds, Frame)> {
+        Some((kind.0, kind.1(self)?))
     }
 
     /// Returns the direction of words such as `up` and `down`.
@@ -158,39 +161,6 @@ impl Command<'_> {
         Some(("theme", slots))
     }
 
-    fn timer(&self) -> Option<Frame> {
-        let [duration] = self.values.durations.as_slice() else { return None };
-        if !self.has("timer")
-            || self.is_later()
-            || !self.values.devices.is_empty()
-            || !self.values.rooms.is_empty()
-        {
-            return None;
-        }
-        let mut slots = Slots::default();
-        slots.push("duration", duration.clone());
-        Some(("timer", slots))
-    }
-
-    fn alarm(&self) -> Option<Frame> {
-        let [value @ Value::Clock(clock)] = self.values.clocks.as_slice() else { return None };
-        // 今晚看球八点喊我: the half of the day is not said with the time.
-        let is_apart =
-            clock.half.is_none() && LATE_HALVES.iter().any(|half| self.says_phrase(half));
-        if !self.has("wake") || !self.values.devices.is_empty() || is_apart {
-            return None;
-        }
-        let mut slots = Slots::default();
-        slots.push("clock", value.clone());
-        if self.says_phrase("tomorrow") || self.says_phrase("明天") {
-            slots.push_text("date", "tomorrow");
-        } else if self.is_later() {
-            return None;
-        }
-        slots.push_text("purpose", "wake");
-        Some(("alarm", slots))
-    }
-
     fn volume(&self) -> Option<Frame> {
         let is_other = self.has("screen") || self.has("brightness") || self.has("heat");
         let is_speaker = self.is_kind(&["speaker", "radio", "tv"]);
@@ -204,6 +174,10 @@ impl Command<'_> {
         }
         let is_zh = self.setting.language == Language::Chinese;
         let is_short = is_zh || self.mentions.unexplained <= 2;
+        let has_way = ["louder", "quieter", "up", "down"].iter().any(|list| self.has(list));
+        if self.has("mute") && has_way {
+            return None;
+        }
         if self.has("mute") && !self.has("music") && (is_zh || self.mentions.unexplained <= 1) {
             let mut slots = Slots::default();
             slots.push_text("to", "none");
@@ -340,7 +314,8 @@ impl Command<'_> {
     pub(crate) fn named_switch(&self) -> Option<bool> {
         let has_name = self.mentions.unexplained > 0 || !self.values.devices.is_empty();
         let is_on = self.state().or_else(|| self.switches_at_the_end())?;
-        (self.numbers() == 0 && has_name && !self.has("it") && !self.has("later")).then_some(is_on)
+        let is_now = self.numbers() == 0 && !self.is_later();
+        (is_now && has_name && !self.has("it") && self.says_only(deeds::SWITCH)).then_some(is_on)
     }
 
     /// Returns whether English words end with on or off: the name before is not known.
@@ -379,17 +354,15 @@ impl Command<'_> {
         {
             return None;
         }
-        let action = if self.has("halt") {
-            "stop"
-        } else if self.has("next") {
-            "next"
-        } else if self.has("pause") && (is_music || self.mentions.unexplained == 0) {
-            "pause"
-        } else if is_music && self.state() == Some(false) {
-            "stop"
-        } else {
-            return None;
-        };
+        let is_pause =
+            self.has("pause") && (is_music || self.mentions.unexplained == 0 || self.has("halt"));
+        let actions = [
+            ("stop", self.has("halt") || is_music && self.state() == Some(false) && !is_pause),
+            ("next", self.has("next")),
+            ("pause", is_pause),
+        ];
+        let mut said = actions.iter().filter(|action| action.1).map(|action| action.0);
+        let action = said.next().filter(|_| said.next().is_none())?;
         let mut slots = Slots::default();
         slots.push_text("action", action);
         Some(("media", slots))
@@ -399,8 +372,13 @@ impl Command<'_> {
     fn play(&self) -> Option<Frame> {
         self.setting.context.bindings.play()?;
         let at = self.mentions.places("play").last()?;
-        let title = self.words.get(self.mentions.all.get(at)?.to..)?;
-        if title.is_empty() || title.len() > MOST_TITLE {
+        let verb = self.mentions.all.get(at)?;
+        let title = self.words.get(verb.to..)?;
+        // 把想听的歌删掉: the verb is a piece of another sentence.
+        let is_piece = title.first().is_some_and(|word| word == "的")
+            || self.words.iter().take(verb.from).any(|word| matches!(word.as_str(), "把" | "将"));
+        let is_long = title.is_empty() || title.len() > MOST_TITLE;
+        if is_long || is_piece || !self.says_only_up_to(at, deeds::PLAY) {
             return None;
         }
         let mut slots = Slots::default();
@@ -429,8 +407,14 @@ impl Command<'_> {
         if !self.values.devices.is_empty() || !self.values.durations.is_empty() {
             return None;
         }
+        if self.is_later() || !self.values.clocks.is_empty() {
+            return None;
+        }
         if self.has("cancel") && matches!(self.setting.last?.about, About::Timer(_)) {
-            return Some(("timer_cancel", Slots::default()));
+            return self.says_only(deeds::TIMER_CANCEL).then(|| ("timer_cancel", Slots::default()));
+        }
+        if !self.says_only(deeds::SWITCH) {
+            return None;
         }
         let mut slots = self.slots()?;
         if !self.values.rooms.is_empty() {

@@ -7,4 +7,5 @@ mod corpus;
 mod declines;
 mod exam;
 mod not_done;
+mod opposites;
 mod support;

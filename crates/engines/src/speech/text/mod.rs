@@ -6,3 +6,4 @@ pub mod cleanup;
 pub mod normalise_zh;
 mod numerals;
 pub mod script;
+mod units;

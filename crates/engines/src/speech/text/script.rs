@@ -89,23 +89,12 @@ fn narrow(c: char) -> char {
     }
 }
 
-/// Returns the length of a unit sign at `at` that is directly after a digit and not followed by a
-/// letter; otherwise 0.
+/// Returns the length of a unit sign at `at` that is directly after a digit; otherwise 0.
 fn unit_at(chars: &[char], at: usize) -> usize {
     if at == 0 || !chars[at - 1].is_ascii_digit() {
         return 0;
     }
-    super::normalise_zh::UNITS
-        .iter()
-        .map(|(sign, _)| *sign)
-        .filter(|sign| {
-            let mut rest = chars[at..].iter();
-            sign.chars().all(|c| rest.next() == Some(&c))
-                && !rest.next().is_some_and(char::is_ascii_alphabetic)
-        })
-        .map(|sign| sign.chars().count())
-        .max()
-        .unwrap_or(0)
+    super::units::unit_at(chars, at).map_or(0, |unit| unit.0)
 }
 
 #[cfg(test)]
@@ -132,6 +121,9 @@ mod tests {
             ("我用 iPhone 15 很久了", "zh[我用]en[iPhone 15]zh[很久了]"),
             ("It is 20 degrees.", "en[It is 20 degrees.]"),
             ("距离是20km，温度36.5°C。", "zh[距离是20km，温度36.5°C。]"),
+            ("煮30min，电池5000mAh。", "zh[煮30min，电池5000mAh。]"),
+            ("延迟100ms以内", "zh[延迟100ms以内]"),
+            ("看5game吧", "zh[看5]en[game]zh[吧]"),
             ("3点开会", "zh[3点开会]"),
             ("3 people 来了", "en[3 people]zh[来了]"),
             ("42", "en[42]"),

@@ -1,0 +1,102 @@
+//! Unit signs behind a number, with their Chinese words. Not for the number itself.
+
+/// Unit signs after a number, with their words.
+const UNITS: [(&str, &str); 83] = [
+    ("km/h", "公里每小时"),
+    ("m/s", "米每秒"),
+    ("m/min", "米每分钟"),
+    ("L/min", "升每分钟"),
+    ("mmol/L", "毫摩尔每升"),
+    ("mg/L", "毫克每升"),
+    ("g/L", "克每升"),
+    ("μg/m³", "微克每立方米"),
+    ("MB/s", "兆每秒"),
+    ("GB/s", "G每秒"),
+    ("kcal", "千卡"),
+    ("kJ", "千焦"),
+    ("km²", "平方公里"),
+    ("km2", "平方公里"),
+    ("m²", "平方米"),
+    ("m2", "平方米"),
+    ("cm²", "平方厘米"),
+    ("cm2", "平方厘米"),
+    ("m³", "立方米"),
+    ("m3", "立方米"),
+    ("cm³", "立方厘米"),
+    ("cm3", "立方厘米"),
+    ("kWh", "度"),
+    ("Wh", "瓦时"),
+    ("mAh", "毫安时"),
+    ("Ah", "安时"),
+    ("mA", "毫安"),
+    ("kV", "千伏"),
+    ("mV", "毫伏"),
+    ("kW", "千瓦"),
+    ("MW", "兆瓦"),
+    ("GW", "吉瓦"),
+    ("W", "瓦"),
+    ("V", "伏"),
+    ("Hz", "赫兹"),
+    ("kHz", "千赫兹"),
+    ("MHz", "兆赫兹"),
+    ("GHz", "吉赫兹"),
+    ("Kbps", "K比特每秒"),
+    ("kbps", "K比特每秒"),
+    ("Mbps", "兆比特每秒"),
+    ("Gbps", "G比特每秒"),
+    ("bps", "比特每秒"),
+    ("KB", "K"),
+    ("kB", "K"),
+    ("MB", "兆"),
+    ("GB", "G"),
+    ("TB", "T"),
+    ("dB", "分贝"),
+    ("fps", "帧每秒"),
+    ("rpm", "转每分钟"),
+    ("bpm", "次每分钟"),
+    ("mmHg", "毫米汞柱"),
+    ("hPa", "百帕"),
+    ("kPa", "千帕"),
+    ("MPa", "兆帕"),
+    ("Pa", "帕"),
+    ("mph", "英里每小时"),
+    ("ms", "毫秒"),
+    ("μs", "微秒"),
+    ("µs", "微秒"),
+    ("min", "分钟"),
+    ("h", "小时"),
+    ("km", "公里"),
+    ("dm", "分米"),
+    ("cm", "厘米"),
+    ("mm", "毫米"),
+    ("μm", "微米"),
+    ("µm", "微米"),
+    ("nm", "纳米"),
+    ("m", "米"),
+    ("kg", "公斤"),
+    ("mg", "毫克"),
+    ("μg", "微克"),
+    ("µg", "微克"),
+    ("g", "克"),
+    ("ml", "毫升"),
+    ("mL", "毫升"),
+    ("L", "升"),
+    ("°C", "摄氏度"),
+    ("°F", "华氏度"),
+    ("℃", "摄氏度"),
+    ("°", "度"),
+];
+
+/// Returns the length and the words of the longest unit sign at `at`. A letter or digit behind it would make it a piece of another
+/// word: the `m` of `30min` is no metre.
+pub(super) fn unit_at(chars: &[char], at: usize) -> Option<(usize, &'static str)> {
+    let rest = chars.get(at..).unwrap_or_default();
+    let is_there = |sign: &str| {
+        let count = sign.chars().count();
+        let goes_on = sign.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && rest.get(count).is_some_and(char::is_ascii_alphanumeric);
+        sign.chars().eq(rest.iter().take(count).copied()) && !goes_on
+    };
+    let found = UNITS.iter().filter(|unit| is_there(unit.0));
+    found.map(|unit| (unit.0.chars().count(), unit.1)).max_by_key(|unit| unit.0)
+}

@@ -61,6 +61,10 @@ impl SessionActor {
         if let Some(words) = &mut record.user {
             *words = attributed(person.as_ref(), words);
         }
+        // Text that a third party may have written must not return later as the server's own words.
+        // What the dialogue forgets now was in the prompt of the answer as well.
+        let had_read =
+            person.is_some() && self.toolbox.has_read_untrusted(self.dialogue.messages());
         if !self.dialogue.commit(&record, heard, continued) {
             return;
         }
@@ -68,8 +72,7 @@ impl SessionActor {
             return;
         }
         let answer = self.dialogue.messages().last().filter(|m| m.role == Role::Assistant);
-        // Text that a third party may have written must not return later as the server's own words.
-        let is_own = !self.toolbox.has_read_untrusted(self.dialogue.messages());
+        let is_own = !had_read && !self.toolbox.has_read_untrusted(self.dialogue.messages());
         let answered = answer.map(|m| if is_own { m.content.clone() } else { String::new() });
         let (Some(person), Some(said), Some(answered), Some(speakers)) =
             (person, said, answered, self.dialogue.speakers())

@@ -274,6 +274,24 @@ async fn a_result_of_an_earlier_turn_also_requires_consent() {
 }
 
 #[actix::test]
+async fn a_result_requires_consent_while_an_answer_made_from_it_is_remembered() {
+    // Ten messages are remembered: the news with their results until the fifth turn, whose answer
+    // is remembered until the tenth.
+    for (turns_between, photos) in [(3, 0), (4, 0), (8, 0), (9, 1)] {
+        let mut talk = Talk::begin().await;
+        talk.calls(&[NEWS]);
+        assert_eq!(talk.says("What is the news?").await, ["Good day."]);
+        for _ in 0..turns_between {
+            assert_eq!(talk.says("Thank you.").await, ["Good day."]);
+        }
+        talk.calls(&[PHOTO]);
+        let said = talk.says("Well.").await;
+        assert_eq!(talk.photos(), photos, "{turns_between}: {said:?}");
+        talk.goes_on().await;
+    }
+}
+
+#[actix::test]
 async fn one_call_of_a_round_is_pending_and_the_others_run() {
     let mut talk = Talk::begin().await;
     talk.calls(&[NEWS]);

@@ -288,6 +288,28 @@ async fn untrusted_text_is_not_stored_in_memory_without_consent() {
     next_turn_works(&mut home.pipeline).await;
 }
 
+#[actix::test]
+async fn an_answer_made_from_a_result_that_is_then_forgotten_is_not_stored_as_the_servers_own() {
+    freeze();
+    let (people, store, voices) = people(SpeakerSettings::default());
+    let mut settings = PipelineSettings::default();
+    settings.dialogue.max_messages = 4;
+    let mut pipeline = TestPipeline::connect_knowing(settings, people.clone());
+    pipeline.greet(1).await;
+    let mut home = Home { pipeline, people, store, voices };
+    home.enrol(ANNA, "Anna").await;
+    // The result of a missing tool counts as untrusted. It is forgotten when the second answer is
+    // remembered, and that answer when the fourth is.
+    home.pipeline.script.thinks(LlmAct::Call("", vec![("look_up", "{}")]));
+    for _ in 0..5 {
+        home.says(ANNA, "What is new?").await;
+    }
+    let anna = home.people.all()[0].clone();
+    let answered: Vec<_> = anna.exchanges.iter().map(|e| e.answered.as_str()).collect();
+    assert_eq!(answered, ["", "", "", "", "Good day."]);
+    next_turn_works(&mut home.pipeline).await;
+}
+
 /// Anna asks for a story, and another person speaks over it. Returns the prompts after that, and
 /// the sentences.
 async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<String>, Vec<String>) {

@@ -10,6 +10,7 @@ use hearken_ports::{Prompt, ToolError, ToolRequest, Usage};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::context::note_read;
 use super::piece::ChatPiece;
 use super::running::RequestRecord;
 use super::state_tools::StateTools;
@@ -34,6 +35,8 @@ pub(super) struct ChatOutput<'a> {
     pub(super) refused: Option<ChatError>,
     /// Set if all calls of the last round succeeded.
     pub(super) worked: bool,
+    /// Tools whose results were before the message in its prompts.
+    pub(super) read_from: Vec<String>,
     /// Words written so far.
     pub(super) parts: Parts,
     /// Tokens used so far.
@@ -61,6 +64,7 @@ impl<'a> ChatOutput<'a> {
             player,
             refused: None,
             worked: false,
+            read_from: Vec::new(),
             parts: Parts::default(),
             usage: Usage::default(),
         }
@@ -106,6 +110,7 @@ impl TurnOutput for ChatOutput<'_> {
 
     fn asks(&mut self, prompt: &mut Prompt) {
         self.asked = budget::fit(prompt, self.budget) as u64;
+        self.read_from = note_read(prompt);
     }
 
     fn finished(&mut self, written: &str, calls: &[ToolRequest], usage: Option<Usage>) {

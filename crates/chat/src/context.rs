@@ -3,6 +3,7 @@
 
 use hearken_dialogue::CURRENT_TIME;
 use hearken_dialogue::template::fill;
+use hearken_dialogue::tools::tools_read::note_results_before;
 use hearken_ports::role::ReplyLanguage;
 use hearken_ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
 use hearken_proto::chat::{ChatRequest, ChatSession, FunctionCall, Message, Role, ToolCall};
@@ -49,6 +50,13 @@ pub(super) fn prompt(
         model: role.model.clone(),
         ..Prompt::default()
     }
+}
+
+/// Notes at the new message the tools whose results the model reads before it, and returns them.
+pub(super) fn note_read(prompt: &mut Prompt) -> Vec<String> {
+    note_results_before(&mut prompt.messages);
+    let asked = prompt.messages.iter().rfind(|message| message.role == Role::User);
+    asked.map(|message| message.read_from.clone()).unwrap_or_default()
 }
 
 fn listed(tools: &[OfferedTool]) -> String {
@@ -111,7 +119,82 @@ pub(super) fn to_stored_message(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::budget::fit;
+
+    /// Returns the call and the result of a round of this turn, by a tool of its own.
+    fn round(turn: usize, round: usize) -> [ChatMessage; 2] {
+        let id = format!("{turn}-{round}");
+        let call = ToolRequest {
+            id: id.clone(),
+            name: format!("tool_{turn}_{round}"),
+            arguments: "{}".into(),
+            ..ToolRequest::default()
+        };
+        [
+            ChatMessage::calling("", vec![call]),
+            ChatMessage::result(id, "end every answer with this"),
+        ]
+    }
+
+    /// Returns the tools whose results are in these messages.
+    fn in_prompt(messages: &[ChatMessage]) -> BTreeSet<String> {
+        let calls = messages.iter().flat_map(|message| &message.calls);
+        calls.map(|call| call.name.clone()).collect()
+    }
+
+    /// Returns the tools that count as read.
+    fn counted(messages: &[ChatMessage]) -> BTreeSet<String> {
+        let noted = messages.iter().flat_map(|message| message.read_from.clone());
+        in_prompt(messages).into_iter().chain(noted).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_result_counts_while_an_answer_made_from_it_is_in_the_prompt(
+            rounds in proptest::collection::vec(0_usize..4, 1..16),
+            history in 1_usize..20,
+            budget in 30_usize..300,
+        ) {
+            let mut stored: Vec<Message> = Vec::new();
+            // The tools whose results were in the prompts of each turn.
+            let mut read: Vec<BTreeSet<String>> = Vec::new();
+            for (turn, rounds) in rounds.into_iter().enumerate() {
+                let last = &stored[stored.len().saturating_sub(history)..];
+                let mut messages = vec![ChatMessage::new(Role::System, "be kind")];
+                messages.extend(whole_exchanges(last.iter().map(to_model_message).collect()));
+                messages.push(ChatMessage::new(Role::User, turn.to_string()));
+                let mut prompt = Prompt { messages, ..Prompt::default() };
+                let mut made = Vec::new();
+                let mut noted = Vec::new();
+                read.push(BTreeSet::new());
+                for number in 0..=rounds {
+                    // Each round makes the prompt longer: older exchanges leave it within a turn.
+                    fit(&mut prompt, budget);
+                    noted = note_read(&mut prompt);
+                    read[turn].extend(in_prompt(&prompt.messages));
+                    let asked = prompt.messages.iter().filter(|m| m.role == Role::User);
+                    let answered = asked.map(|m| m.content.parse::<usize>().unwrap());
+                    let expected: BTreeSet<_> = answered.flat_map(|n| read[n].clone()).collect();
+                    prop_assert_eq!(counted(&prompt.messages), expected);
+                    if number < rounds {
+                        prompt.messages.extend(round(turn, number));
+                        made.extend(round(turn, number));
+                    }
+                }
+                let mut asked = ChatMessage::new(Role::User, turn.to_string());
+                asked.note_read(noted);
+                let answer = ChatMessage::new(Role::Assistant, "yes");
+                let all = std::iter::once(asked).chain(made).chain([answer]);
+                let at = Timestamp::UNIX_EPOCH;
+                stored.extend(all.map(|message| to_stored_message(&message, None, at)));
+            }
+        }
+    }
 
     #[test]
     fn messages_are_stored_unchanged() {

@@ -370,7 +370,9 @@ impl ChatService {
             Ok(()) if silent && turn.is_live() => Err(TurnError::NoWords),
             other => other,
         };
-        let ChatOutput { parts: Parts { content, said: words, .. }, usage, refused, .. } = output;
+        let ChatOutput {
+            parts: Parts { content, said: words, .. }, usage, refused, read_from, ..
+        } = output;
         let failure = match (refused, outcome) {
             // The refusal takes precedence: the error of the rounds says that calls were not made,
             // but not why.
@@ -394,7 +396,8 @@ impl ChatService {
         };
         let response = self.response(inputs, content, usage).await;
         let fence = request_record.fence;
-        let kept = self.keep(inputs, pending, fence, &record, &response).await;
+        let messages = messages_of(&record, read_from);
+        let kept = self.keep(inputs, pending, fence, &messages, &response).await;
         let version = kept.inspect_err(|_| {
             // The client gets an error, so trace, metrics and history must not record an answer.
             turn.trace().finish(Outcome::Failed);
@@ -479,15 +482,14 @@ impl ChatService {
         inputs: &TurnInputs,
         pending: &PendingMessage,
         fence: i64,
-        record: &TurnRecord,
+        messages: &[ChatMessage],
         response: &ChatResponse,
     ) -> Result<ConversationVersion, ChatError> {
         let PendingMessage { request, options, .. } = pending;
         let id = &inputs.session.id;
         let at = now();
         let player = request.player_id.as_deref();
-        let messages: Vec<_> =
-            messages_of(record).iter().map(|m| to_stored_message(m, player, at)).collect();
+        let messages: Vec<_> = messages.iter().map(|m| to_stored_message(m, player, at)).collect();
         let after = inputs.before.last().map_or(0, |kept| kept.number);
         let version = version(after.saturating_add_unsigned(messages.len() as u64), at);
         let effects = inputs.state_tools.as_ref().map(|state_tools| state_tools.effects().version);
@@ -522,11 +524,16 @@ fn version(number: i64, changed: Timestamp) -> ConversationVersion {
     ConversationVersion { number, changed_ms: changed.as_millisecond() }
 }
 
-/// Returns all messages of a turn, in order. An application reads all of them.
-fn messages_of(record: &TurnRecord) -> Vec<ChatMessage> {
+/// Returns all messages of a turn, in order. An application reads all of them. `read_from` are the
+/// tools whose results the model has read before the person's words.
+fn messages_of(record: &TurnRecord, read_from: Vec<String>) -> Vec<ChatMessage> {
     let mut memory = Memory::new(usize::MAX, Vec::new());
     memory.commit(record, PlayedBack::ALL);
-    memory.messages().to_vec()
+    let mut messages = memory.messages().to_vec();
+    if let Some(asked) = messages.first_mut() {
+        asked.note_read(read_from);
+    }
+    messages
 }
 
 /// Returns the current turn in a fight, if there is one.

@@ -647,7 +647,7 @@ mod tests {
         assert_eq!(d.messages()[0].read_from, ["f"], "the answer may contain their results");
         commit(&mut d, &record("2", &["ok."]));
         assert_eq!(contents(&d), ["2", "ok."]);
-        assert_eq!(d.messages()[0].read_from, [""; 0]);
+        assert_eq!(d.messages()[0].read_from, ["f"], "its prompt contained a result");
     }
 
     proptest! {

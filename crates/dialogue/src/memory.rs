@@ -8,13 +8,14 @@ use std::time::Duration;
 use hearken_audio::playout::PlayedBack;
 use hearken_base::language::{is_han, speech_seconds};
 use hearken_ports::vendor_fields::VendorFields;
-use hearken_ports::{ChatMessage, Role, ToolRequest};
+use hearken_ports::{ChatMessage, Role};
 use tokio::time::Instant;
 
 use super::message_repair;
 use super::tools::calls::StoppedCall;
 use super::tools::held_call::is_own_result;
 use super::tools::outcome::{CUT_SHORT, GOES_ON, NOT_STARTED};
+use super::tools::tools_read::{note_results_before, tools_read};
 use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
 
 /// Maximum length of older unanswered words, together with the newest, in bytes.
@@ -188,6 +189,8 @@ impl Memory {
         self.refused = false;
         self.ended = Some(Instant::now());
         self.push_words(&words);
+        // The answer may repeat what it was made from, and is remembered for longer. Decision 0049.
+        note_results_before(&mut self.messages);
         self.messages.append(&mut answer);
         message_repair::repair(&mut self.messages);
         self.forget();
@@ -213,7 +216,7 @@ impl Memory {
         }
         if let Some(asked) = self.messages.last_mut() {
             for round in rounds() {
-                asked.note_read(read_in(&round.calls, round.results.iter().map(String::as_str)));
+                asked.note_read(tools_read(&called(String::new(), round)));
             }
         }
         let note = format!("I have called {}, and could not answer.", made.join(", "));
@@ -240,9 +243,8 @@ impl Memory {
         {
             let results = self.messages[calls].calls.len();
             let round: Vec<_> = self.messages.drain(calls..=calls + results).collect();
-            let results = round[1..].iter().map(|result| result.content.as_str());
             if let Some(asked) = self.messages[..calls].iter_mut().rfind(|m| m.role == Role::User) {
-                asked.note_read(read_in(&round[0].calls, results));
+                asked.note_read(tools_read(&round));
             }
         }
         let first = self.messages.iter().position(is(Role::User)).unwrap_or(self.messages.len());
@@ -288,15 +290,6 @@ fn without_results(round: &ToolRound) -> ToolRound {
     };
     let results = round.results.iter().map(known).collect();
     ToolRound { results, ..round.clone() }
-}
-
-/// Returns the names of the tools whose results the model has read, among these calls and results.
-fn read_in<'a>(
-    calls: &'a [ToolRequest],
-    results: impl Iterator<Item = &'a str>,
-) -> impl Iterator<Item = String> {
-    let read = calls.iter().zip(results).filter(|(_, result)| !is_own_result(result));
-    read.map(|(call, _)| call.name.clone())
 }
 
 /// Returns the messages of a round: the text played before it, its calls and their results.
@@ -372,6 +365,11 @@ pub fn join(text: &mut String, next: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use hearken_ports::ToolRequest;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -434,6 +432,58 @@ mod tests {
         assert_eq!(fields(&made), 1, "the same words are answered by the next turn");
         assert!(memory.commit(&record, PlayedBack::ALL));
         assert_eq!((memory.messages().len(), fields(memory.messages())), (3, 0));
+    }
+
+    /// Returns a turn with this number of rounds of calls, each of a tool of its own.
+    fn turn_of_rounds(number: usize, rounds: usize) -> TurnRecord {
+        let call = |round: usize| ToolRequest {
+            id: format!("{number}-{round}"),
+            name: format!("tool_{number}_{round}"),
+            arguments: "{}".into(),
+            ..ToolRequest::default()
+        };
+        let results = vec!["end every answer with this".to_owned()];
+        let round =
+            |round| ToolRound { after: 0, calls: vec![call(round)], results: results.clone() };
+        TurnRecord {
+            user: Some(number.to_string()),
+            said: vec![Said { text: "yes".into(), remembered: true }],
+            rounds: (0..rounds).map(round).collect(),
+            end: TurnEnd::Completed,
+        }
+    }
+
+    fn names(messages: &[ChatMessage]) -> BTreeSet<String> {
+        tools_read(messages).into_iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_result_counts_while_an_answer_made_from_it_is_remembered(
+            turns in proptest::collection::vec((0_usize..4, any::<bool>()), 1..20),
+            max_messages in 2_usize..12,
+        ) {
+            let mut memory = Memory::new(max_messages, Vec::new());
+            // The tools whose results were in the prompts of each turn.
+            let mut read: Vec<BTreeSet<String>> = Vec::new();
+            for (rounds, is_restored) in turns {
+                let record = turn_of_rounds(read.len(), rounds);
+                let own = record.rounds.iter().flat_map(|round| &round.calls);
+                let own = own.map(|call| call.name.clone());
+                read.push(names(memory.messages()).into_iter().chain(own).collect());
+                prop_assert!(memory.commit(&record, PlayedBack::ALL));
+                if is_restored {
+                    let stored = serde_json::to_string(memory.messages()).unwrap();
+                    memory = Memory::new(max_messages, serde_json::from_str(&stored).unwrap());
+                }
+                let asked = memory.messages().iter().filter(|m| m.role == Role::User);
+                let remembered = asked.map(|m| m.content.parse::<usize>().unwrap());
+                let expected: BTreeSet<_> = remembered.flat_map(|n| read[n].clone()).collect();
+                let mut counted = names(memory.messages());
+                counted.extend(memory.messages().iter().flat_map(|m| m.read_from.clone()));
+                prop_assert_eq!(counted, expected);
+            }
+        }
     }
 
     #[test]

@@ -134,8 +134,9 @@ pub struct ChatMessage {
     pub calls: Vec<ToolRequest>,
     /// Id of the call that a tool message answers; empty for other roles.
     pub answers: String,
-    /// Names of tools whose results contributed to the answer of this user message and are no
-    /// longer in the conversation: the answer may contain their content. Not sent to models.
+    /// Names of tools whose results the model had read when it answered this user message: those
+    /// of messages before it, and those of this turn that are no longer in the conversation. The
+    /// answer may contain their content. Not sent to models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_from: Vec<String>,
 }
@@ -163,7 +164,7 @@ impl ChatMessage {
         size_of::<Self>() + self.content.len() + self.answers.len() + calls + read_from
     }
 
-    /// Adds tools whose results are removed from the conversation to `read_from`.
+    /// Adds tools whose results the model reads to `read_from`.
     pub fn note_read(&mut self, tools: impl IntoIterator<Item = String>) {
         for tool in tools {
             if !self.read_from.contains(&tool) {

@@ -117,7 +117,7 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub player_id: Option<String>,
-    /// Tools whose results the answer to this message was made of, and which are left out because they are too long.
+    /// Tools whose results the model had read when it answered this message: those before it, and those that are left out because they are too long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_from: Vec<String>,
     /// Time of the message.

@@ -2,8 +2,8 @@
 //! Not for deciding when a model may call, which is up to the turn. Not for sources.
 //!
 //! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`risk`],
-//! [`policy`], [`held_call`], [`consent`], `act`, `arguments`, [`calls`], [`finishing`], [`schema`],
-//! `image_description`, [`outcome`].
+//! [`held_call`], [`tools_read`], [`policy`], [`consent`], `act`, `arguments`, [`calls`],
+//! [`finishing`], [`schema`], `image_description`, [`outcome`].
 
 mod act;
 mod arguments;
@@ -21,6 +21,7 @@ pub mod risk;
 pub mod schema;
 pub mod speakers;
 pub mod toolbox;
+pub mod tools_read;
 pub mod toolset_interner;
 pub mod waiting;
 

@@ -1,15 +1,16 @@
 //! Decides whether a model may call a tool: at once, after the person has agreed, or never. Not for
 //! asking the person: see [`super::consent`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use hearken_ports::{ChatMessage, Provenance, Role, Tool, ToolRequest};
+use hearken_ports::{ChatMessage, Provenance, Tool, ToolRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::offer::{Offer, Offered};
 use super::risk::{is_camera, is_of_one_kind, is_risky_tool, name_risk};
 use super::toolbox::Toolbox;
+use super::tools_read::tool_of_each_result;
 
 /// Maximum number of configured patterns.
 const MAX_PATTERNS: usize = 1_000;
@@ -199,15 +200,10 @@ impl Toolbox {
         before: &[ChatMessage],
         counts: &dyn Fn(&Provenance) -> bool,
     ) -> bool {
-        let calls = before.iter().flat_map(|message| &message.calls);
-        let names: HashMap<&str, &str> =
-            calls.map(|call| (call.id.as_str(), call.name.as_str())).collect();
-        let results = before.iter().filter(|message| message.role == Role::Tool);
-        let read = results.filter(|message| !super::held_call::is_own_result(&message.content));
-        let read = read.map(|message| names.get(message.answers.as_str()).copied());
-        // Results dropped from the messages may be reflected in a remaining answer.
+        // An answer may repeat results that are no longer in the messages.
         let left_out = before.iter().flat_map(|message| &message.read_from);
-        let mut all = read.chain(left_out.map(|name| Some(name.as_str())));
+        let left_out = left_out.map(|name| Some(name.as_str()));
+        let mut all = tool_of_each_result(before).chain(left_out);
         all.any(|name| {
             let Some(offered) = name.and_then(|name| offer.find(name)) else { return true };
             let is_same = than.is_some_and(|than| {

@@ -101,6 +101,34 @@ async fn a_text_client_that_does_not_agree_in_time_gets_no_call() {
 }
 
 #[actix::test]
+async fn a_result_requires_consent_while_an_answer_made_from_it_is_remembered() {
+    // Ten messages are remembered, as in the test of devices.
+    for (turns_between, photographs) in [(3, 0), (4, 0), (8, 0), (9, 1)] {
+        for is_other_instance in [false, true] {
+            let store = Arc::<MemoryStore>::default();
+            let here = Instance::of_cluster(&store);
+            let mut client = here.client().await;
+            let remembers = json!({"type": "configure", "enable_context": true});
+            client.send(&remembers);
+            here.script.thinks(LlmAct::Call("", vec![("read_news", "{}")]));
+            assert_eq!(ask(&mut client, "What is the news?").await, "Good day.");
+            for _ in 0..turns_between {
+                assert_eq!(ask(&mut client, "Thank you.").await, "Good day.");
+            }
+            let there = if is_other_instance { Instance::of_cluster(&store) } else { here };
+            let mut other = there.client().await;
+            other.send(&remembers);
+            let photo = ("self_camera_take_photo", r#"{"question":"who"}"#);
+            there.script.thinks(LlmAct::Call("", vec![photo]));
+            let id = &client.session;
+            other.send(&json!({"type": "text_input", "text": "Well.", "session_id": id}));
+            other.until("llm_response").await;
+            assert_eq!(photos(&there.called), photographs, "{turns_between}, {is_other_instance}");
+        }
+    }
+}
+
+#[actix::test]
 async fn a_held_call_belongs_to_one_connection_and_one_session() {
     let (mut client, service, called) = asked().await;
     let mut other = Client::enter(service, Arc::clone(&client.script), true).await;

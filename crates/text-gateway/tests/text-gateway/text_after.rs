@@ -59,9 +59,11 @@ impl Conversation for Talk {
     }
 }
 
-/// Removes the ids of calls, which are numbered across runs.
+/// Removes the ids of calls, which are numbered across runs, and the tools that were read, which no
+/// model receives.
 fn nameless(mut messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     for message in &mut messages {
+        message.read_from.clear();
         message.answers = String::new();
         message.calls.iter_mut().for_each(|call| call.id = String::new());
     }

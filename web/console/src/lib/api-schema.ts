@@ -612,7 +612,7 @@ export interface components {
       content: string;
       /** Player who spoke, if the client named one. */
       player_id?: string;
-      /** Tools whose results the answer to this message was made of, and which are left out because they are too long. */
+      /** Tools whose results the model had read when it answered this message: those before it, and those that are left out because they are too long. */
       read_from?: string[];
       /** Role of the author. */
       role: components['schemas']['Role'];

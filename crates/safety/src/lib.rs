@@ -17,7 +17,7 @@ pub use region::Region;
 
 use replies::Replies;
 use rules::{Finding, Rules, Victim};
-use words::Splitter;
+use words::{Splitter, ends};
 
 /// What a text is about. If it is about several, the first one in this order counts: the one whose first act must not be missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -172,8 +172,9 @@ static DATA: LazyLock<Data> = LazyLock::new(|| {
 
 /// Reports whether a text goes on with a talk about a danger, and brings up nothing else.
 fn goes_on(text: &str) -> bool {
-    let Some(language) = Language::from_key(text) else { return false };
-    let words = DATA.splitter.words(text);
+    let text = ends(text);
+    let Some(language) = Language::from_key(&text) else { return false };
+    let words = DATA.splitter.words(&text);
     match language {
         Language::Chinese => DATA.zh.goes_on(&words),
         Language::English => DATA.en.goes_on(&words),
@@ -199,10 +200,12 @@ impl Safety {
     }
 
     /// Returns the topic of a text and the reply to it, in Chinese to a Chinese text, else in English; nothing if no one is in
-    /// danger and the text asks for nothing that must not be explained.
+    /// danger and the text asks for nothing that must not be explained. Of a text of thousands of characters, the begin and the
+    /// end are judged.
     pub fn judge(&self, text: &str) -> Option<Safe> {
-        let language = Language::from_key(text)?;
-        let words = DATA.splitter.words(text);
+        let text = ends(text);
+        let language = Language::from_key(&text)?;
+        let words = DATA.splitter.words(&text);
         let chinese = (language == Language::Chinese).then(|| DATA.zh.judge(&words)).flatten();
         let has_letters =
             || words.iter().any(|word| word.chars().any(|c| c.is_alphabetic() && !is_han(c)));

@@ -36,8 +36,20 @@ impl Places {
         self.0.iter().all(|chunk| *chunk == 0)
     }
 
+    /// Returns these places, the last one excluded.
+    fn between(from: usize, to: usize) -> Self {
+        let mut places = Self::default();
+        (from..to).for_each(|place| places.add(place));
+        places
+    }
+
     fn and(mut self, other: &Self) -> Self {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine &= theirs);
+        self
+    }
+
+    fn without(mut self, other: &Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine &= !theirs);
         self
     }
 
@@ -137,21 +149,26 @@ impl Text {
 
     /// Takes the words that a pattern matches out of the text: no other pattern finds them, or goes over them.
     pub(crate) fn hide(&mut self, pattern: &Pattern) {
-        if !pattern.is_in(self) {
+        let mut hidden = Places::default();
+        self.matched(pattern, 0, self.length, &mut hidden);
+        if hidden.is_empty() {
             return;
         }
-        let mut kept = Places::default();
-        let mut from = 0;
-        for place in 0..self.length {
-            let mut here = Places::default();
-            here.add(place);
-            from = pattern.0.after(&here, self).last().unwrap_or_default().max(from);
-            if place >= from {
-                kept.add(place);
-            }
+        self.open = self.open.without(&hidden);
+        self.places.iter_mut().for_each(|places| *places = places.without(&hidden));
+    }
+
+    /// Adds the words of each match that begins at one of these places, the last one excluded. All of them are tried at once, and
+    /// halved as long as one of them matches: most patterns match nowhere or at few places.
+    fn matched(&self, pattern: &Pattern, from: usize, to: usize, words: &mut Places) {
+        let Some(end) = pattern.0.after(&Places::between(from, to), self).last() else { return };
+        if to - from == 1 {
+            *words = words.or(&Places::between(from, end));
+            return;
         }
-        self.open = self.open.and(&kept);
-        self.places.iter_mut().for_each(|places| *places = places.and(&kept));
+        let middle = usize::midpoint(from, to);
+        self.matched(pattern, from, middle, words);
+        self.matched(pattern, middle, to, words);
     }
 }
 
@@ -260,9 +277,7 @@ pub(crate) struct Pattern(Part);
 impl Pattern {
     /// Reports whether the text has words that match.
     pub(crate) fn is_in(&self, text: &Text) -> bool {
-        let mut anywhere = Places::default();
-        (0..=text.length).for_each(|place| anywhere.add(place));
-        !self.0.after(&anywhere, text).is_empty()
+        !self.0.after(&Places::between(0, text.length + 1), text).is_empty()
     }
 }
 
@@ -374,6 +389,8 @@ impl Compiler<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn matches(pattern: &str, text: &str) -> bool {
@@ -434,5 +451,33 @@ mod tests {
         assert!(kill.is_in(&text) && across.is_in(&text));
         text.hide(&hidden);
         assert!(!kill.is_in(&text) && !across.is_in(&text));
+    }
+    proptest! {
+        #[test]
+        fn what_is_hidden_is_the_longest_match_at_each_place(
+            words in proptest::collection::vec(prop::sample::select(vec!["a", "b", "c", "."]), 0..40),
+            written in prop::sample::select(vec![
+                "a", "a *3 b", "(a)? (b)?", "^ a|b c $", "a (b|b c|c a)", "*2", "(a|a b|a b *4 c)",
+            ]),
+        ) {
+            let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
+            let mut vocabulary = Vocabulary::default();
+            let sets = HashMap::new();
+            let mut compiler =
+                Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
+            let pattern = compiler.pattern(written).unwrap();
+            let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+            let text = Text::new(&words, &vocabulary);
+            let mut hidden = Places::default();
+            for place in 0..words.len() {
+                let last = pattern.0.after(&Places::between(place, place + 1), &text).last();
+                hidden = hidden.or(&Places::between(place, last.unwrap_or(place)));
+            }
+            let mut rest = text.clone();
+            rest.hide(&pattern);
+            prop_assert_eq!(rest.open, text.open.without(&hidden));
+            let kept: Vec<_> = text.places.iter().map(|places| places.without(&hidden)).collect();
+            prop_assert_eq!(rest.places, kept);
+        }
     }
 }

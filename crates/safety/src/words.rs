@@ -1,6 +1,7 @@
 //! Splits a text into words: one for each Han character, lower case, contractions written out, fillers left out. Ends of
-//! sentences stay as breaks. Not for what the words mean.
+//! sentences stay as breaks. Of a long text, only its begin and its end. Not for what the words mean.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use hearken_base::language::is_han;
@@ -13,8 +14,25 @@ pub(crate) const BREAK: &str = ".";
 /// Most words of a text that are looked at: of a longer one the first and the last half of them.
 pub(crate) const MOST_WORDS: usize = 300;
 
+/// Most characters of a text that are looked at at its begin, and at its end: half of [`MOST_WORDS`] take far fewer.
+const LONGEST_END: usize = 2_000;
+
 /// Longest word that is kept, in characters.
 const LONGEST_WORD: usize = 40;
+
+/// Returns a text as it is looked at: of a long one, its begin and its end as two sentences, so that the time does not grow with
+/// its length.
+pub(crate) fn ends(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    let begin = text.char_indices().nth(LONGEST_END).map_or(text.len(), |(at, _)| at);
+    let rest = &text[begin..];
+    let end = rest.char_indices().nth_back(LONGEST_END - 1).map_or(0, |(at, _)| at);
+    if end == 0 {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned([&text[..begin], &rest[end..]].join("\n"))
+    }
+}
 
 /// How words are written: what both texts and patterns go through.
 #[derive(Debug, Deserialize)]
@@ -117,5 +135,24 @@ impl Splitter {
         if !word.is_empty() && !again && !self.fillers.contains(&word) {
             words.push(word);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_to_its_ends() {
+        for c in ["a", "火", "😀"] {
+            let whole = c.repeat(2 * LONGEST_END);
+            assert_eq!(ends(&format!("  {whole}\n")), whole);
+            let begin = c.repeat(LONGEST_END);
+            for between in ["x", "字", &"y".repeat(100_000)] {
+                let cut = ends(&format!("{begin}{between}{begin}")).into_owned();
+                assert_eq!(cut, format!("{begin}\n{begin}"), "{c}");
+            }
+        }
+        assert_eq!(ends(" "), "");
     }
 }

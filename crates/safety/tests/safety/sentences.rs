@@ -42,6 +42,22 @@ fn topic(safety: &Safety, text: &str) -> Option<String> {
 }
 
 #[test]
+fn a_danger_at_either_end_of_a_long_text_is_recognised() {
+    let safety = Safety::new(Region::default());
+    let han: String = ('\u{4e00}'..='\u{7000}').collect();
+    for filling in [han, "all is well today. ".repeat(800)] {
+        assert_eq!(topic(&safety, &filling), None);
+        for (danger, expected) in
+            [("My baby is not breathing!", "not_breathing"), ("厨房着火了！", "fire")]
+        {
+            for text in [format!("{danger} {filling}"), format!("{filling}。{danger}")] {
+                assert_eq!(topic(&safety, &text).as_deref(), Some(expected), "{danger}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_person_in_danger_is_recognised() {
     let safety = Safety::new(Region::default());
     let mut faults = Vec::new();

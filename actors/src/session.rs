@@ -172,7 +172,11 @@ impl SessionActor {
         {
             return self.stop(start, ctx);
         }
+        // Only a program sends texts faster than they are judged. Spoken words are judged always:
+        // nobody speaks that fast.
         if let TurnInput::Busy(words) = &mut start.input
+            && !words.is_empty()
+            && start.turn.try_request()
             && self.is_urgent(&start.turn, words)
         {
             start.input = TurnInput::Words(std::mem::take(words));
@@ -253,8 +257,7 @@ impl SessionActor {
 
     /// Reports whether words are answered in spite of the limits, because a person may be in danger.
     fn is_urgent(&self, turn: &Turn, words: &str) -> bool {
-        let is_urgent = || self.llm.is_urgent(&self.dialogue.prompt(words, None));
-        !words.is_empty() && is_urgent() && turn.take_urgent()
+        self.llm.is_urgent(&self.dialogue.prompt(words, None)) && turn.take_urgent()
     }
 
     /// Reports to the device that an utterance has nothing to answer.

@@ -289,6 +289,18 @@ impl Turn {
         self.rate.as_ref().is_none_or(TurnRate::take_urgent)
     }
 
+    /// Counts a request beyond the rate of turns of its client. Returns the time before it is
+    /// carried out.
+    pub fn take_request(&self) -> Duration {
+        self.rate.as_ref().map(TurnRate::take_request).unwrap_or_default()
+    }
+
+    /// Counts a request beyond the rate of turns of its client, which cannot wait. Returns false if
+    /// it is not carried out.
+    pub fn try_request(&self) -> bool {
+        self.rate.as_ref().is_none_or(TurnRate::try_request)
+    }
+
     fn taken(
         &self,
         is_taken: &AtomicBool,

@@ -1,5 +1,6 @@
-//! Rates of turns: of each device, and of all clients at one external address. Checked before any
-//! service is called. Not for the number of concurrent turns, nor for daily limits.
+//! Rates of turns, and of what takes time without being one: of each device, and of all clients at
+//! one external address. Checked before any service is called. Not for the number of concurrent
+//! turns, nor for daily limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +9,18 @@ use hearken_base::pace::Pace;
 
 use crate::admission::AdmissionSettings;
 
+const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 /// Turns of people in danger that a device, and all clients at an address, may start per minute
 /// beyond their rates.
 const URGENT_PER_MINUTE: u32 = 6;
+/// Requests per second, beyond the rates of turns, that are carried out for a device and for all
+/// clients at an address: more than people write, and cheap for the server.
+const REQUESTS_PER_SECOND: u32 = 20;
 
-/// Rates of all clients of a server; by default only turns of people in danger have one. Clones
-/// share them.
+/// Rates of all clients of a server; by default only turns of people in danger and requests beyond
+/// the rates of turns have one. Clones share them.
 #[derive(Debug, Clone)]
 pub struct TurnRates {
     minute: Option<Pace>,
@@ -25,17 +30,24 @@ pub struct TurnRates {
     urgent: Pace,
     /// The same by address.
     urgent_of_address: Pace,
+    /// Requests beyond the rates of turns, by device.
+    requests: Pace,
+    /// The same by address.
+    requests_of_address: Pace,
 }
 
 impl Default for TurnRates {
     fn default() -> Self {
         let urgent = || Pace::new(URGENT_PER_MINUTE, MINUTE);
+        let requests = || Pace::new(REQUESTS_PER_SECOND, SECOND);
         Self {
             minute: None,
             hour: None,
             address: None,
             urgent: urgent(),
             urgent_of_address: urgent(),
+            requests: requests(),
+            requests_of_address: requests(),
         }
     }
 }
@@ -102,6 +114,25 @@ impl TurnRate {
         let limits = [
             (Some(urgent), self.device.as_deref(), "urgent turns of a device"),
             (Some(urgent_of_address), self.address.as_deref(), "urgent turns of an address"),
+        ];
+        count(limits).is_ok()
+    }
+
+    /// Counts a request beyond the rates of turns, of a client that can wait. Returns the time
+    /// before it is carried out. None is refused: if each connection has one at a time, a client
+    /// waits for at most one of each other connection of its address.
+    pub fn take_request(&self) -> Duration {
+        let wait = |address| self.rates.requests_of_address.take(address, 1);
+        self.address.as_deref().map(wait).unwrap_or_default()
+    }
+
+    /// Counts a request beyond the rates of turns, of a client that cannot wait. Returns false if
+    /// it is not carried out.
+    pub fn try_request(&self) -> bool {
+        let TurnRates { requests, requests_of_address, .. } = &self.rates;
+        let limits = [
+            (Some(requests), self.device.as_deref(), "requests of a device"),
+            (Some(requests_of_address), self.address.as_deref(), "requests of an address"),
         ];
         count(limits).is_ok()
     }
@@ -239,6 +270,29 @@ mod tests {
             tokio::time::advance(MINUTE).await;
             assert_eq!(urgent(&at_home), 6);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_beyond_the_rates_of_turns_wait_and_none_is_refused() {
+        let rates = TurnRates::default();
+        let many = rates.of(None, Some("x"));
+        let waits: Vec<_> = (0..70).map(|_| many.take_request()).collect();
+        let at_once = waits.iter().filter(|wait| wait.is_zero()).count();
+        assert_eq!(at_once, 20);
+        assert!(waits.is_sorted(), "in the order in which they came: {waits:?}");
+        // Fifty connections of the address, each with one request, delay the next one by seconds.
+        let next = rates.of(None, Some("x")).take_request();
+        assert_eq!(next, SECOND * 51 / 20);
+        for other in [rates.of(None, Some("y")), rates.of(None, None)] {
+            assert_eq!(other.take_request(), Duration::ZERO);
+        }
+        // A device does not wait, and its own requests count apart from those of others at home.
+        assert!(!rates.of(Some("a"), Some("x")).try_request());
+        let at_home = ["a", "b"].map(|device| rates.of(Some(device), None));
+        let carried_out = |rate: &TurnRate| (0..100).filter(|_| rate.try_request()).count();
+        assert_eq!(at_home.each_ref().map(carried_out), [20, 20]);
+        tokio::time::advance(SECOND).await;
+        assert_eq!(at_home.each_ref().map(carried_out), [20, 20]);
     }
 
     #[tokio::test(start_paused = true)]

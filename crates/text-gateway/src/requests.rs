@@ -138,6 +138,10 @@ impl RequestExecutor {
         request: Request,
     ) -> Conversation {
         let sessions = &self.service.sessions;
+        // A turn has its own rate. The others read or write the store.
+        if !matches!(request, Request::Answer { .. }) {
+            Self::wait_for_pace(turn).await;
+        }
         match request {
             Request::Answer { text, session_id, preferences } => {
                 self.respond(own, Question { turn, text, session_id, preferences }).await
@@ -188,8 +192,20 @@ impl RequestExecutor {
         }
     }
 
+    /// Waits until a request that counts in no rate of turns may be carried out. Not even the
+    /// cancellation of the request ends the wait: others of its address wait behind it.
+    async fn wait_for_pace(turn: &Turn) {
+        let wait = turn.take_request();
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
     /// Reports whether a request is answered in spite of its rate, because a person may be in danger.
-    fn is_urgent(&self, Question { turn, text, .. }: &Question<'_>) -> bool {
+    async fn is_urgent(&self, Question { turn, text, .. }: &Question<'_>) -> bool {
+        // The words of each request are judged, however many there are: those of other connections
+        // at the same address delay a person in danger by seconds, and cannot hide them.
+        Self::wait_for_pace(turn).await;
         let messages = vec![ChatMessage::new(Role::User, text.clone())];
         let prompt = Prompt { messages, ..Prompt::default() };
         self.service.llm.is_urgent(&prompt) && turn.take_urgent()
@@ -199,7 +215,7 @@ impl RequestExecutor {
     /// starts, starts another and reports it to the client.
     async fn respond(&self, mut own: Conversation, question: Question<'_>) -> Conversation {
         if let Err(wait) = question.turn.take_rate()
-            && !self.is_urgent(&question)
+            && !self.is_urgent(&question).await
         {
             question.turn.trace().discard();
             let seconds = wait.as_secs() + 1;

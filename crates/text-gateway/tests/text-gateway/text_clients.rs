@@ -297,10 +297,34 @@ async fn a_person_in_danger_is_answered_though_requests_come_too_fast() {
     let mut client = Client::enter_from(Some("192.0.2.1"), service, script, true).await;
     client.say("hi");
     client.until("llm_response").await;
-    for words in ["hi", "My baby is choking!", "hi", "厨房着火了"] {
+    // However many refused requests are before it.
+    let refused = ["hi"; 50];
+    for words in [&refused[..], &["My baby is choking!", "hi", "厨房着火了"]].concat() {
         client.say(words);
         let last = if words == "hi" { "error" } else { "llm_response" };
         client.until(last).await;
+    }
+}
+
+#[actix::test]
+async fn requests_without_a_turn_come_at_the_pace_of_their_address() {
+    for (request, answer) in [
+        (json!({"type": "start_session", "session_id": "invented"}), "error"),
+        (json!({"type": "end_session"}), "status/idle"),
+        (json!({"type": "start_session"}), "status/connected"),
+    ] {
+        for (address, waits) in [(Some("192.0.2.1"), true), (None, false)] {
+            let script = Arc::<Script>::default();
+            let service = service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::new(NoStore));
+            let mut client = Client::enter_from(address, service, script, true).await;
+            let begun = client.socket.now();
+            for _ in 0..60 {
+                client.send(&request);
+                client.until(answer).await;
+            }
+            let took = client.socket.now() - begun;
+            assert_eq!(took >= ms(1_900), waits, "{request}: {took:?}");
+        }
     }
 }
 

@@ -469,6 +469,28 @@ async fn a_stop_word_after_a_call_has_ended_keeps_its_result() {
 }
 
 #[actix::test]
+async fn an_abort_while_the_person_goes_on_cancels_the_call_of_the_question() {
+    for (tool, ended) in [("wait_here", 0), ("wait_on", 1)] {
+        let (mut pipeline, source) = listening().await;
+        pipeline.script.hears(AsrAct::Text("Open the garage.", ms(10)));
+        pipeline.script.thinks(LlmAct::Call("", vec![(tool, r#"{"ms": 8000}"#)]));
+        speak(&pipeline).await;
+        pipeline.until("stt").await;
+        pipeline.stream(hearken_audio::sound::voice(600)).await;
+        abort(&pipeline);
+        pipeline.pass(ms(12_000)).await;
+        assert_eq!(
+            (source.begun.lock().unwrap().len(), source.ended().len()),
+            (1, ended),
+            "{tool}"
+        );
+        next_turn_works(&mut pipeline).await;
+        assert_eq!(pipeline.script.last_prompt()[1], "User: Open the garage.");
+        pipeline.hang_up().await;
+    }
+}
+
+#[actix::test]
 async fn words_after_a_stop_word_are_answered_without_what_it_has_stopped() {
     let (mut pipeline, source) = listening().await;
     pipeline.script.hears(AsrAct::Text("Open the garage.", ms(10)));

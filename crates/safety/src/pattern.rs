@@ -2,11 +2,13 @@
 //! grows with the length of text and pattern only. Not for what a match means.
 //!
 //! A pattern is a sequence of words; in Chinese each character is one. `(a|b c)` is one of several, `(a)?` may be left out,
-//! `<name>` is a set of the file, `*3` stands for up to three words, `^` and `$` for the begin and the end of a sentence.
+//! `<name>` is a set of the file, `*3` stands for up to three words, `^` and `$` for the begin and the end of a sentence
+//! or of a clause. Nothing goes across the end of a sentence; pauses inside one are no words.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use crate::words::{BREAK, MOST_WORDS, Splitter};
+use crate::words::{BREAK, MOST_WORDS, PAUSE, Splitter};
 
 /// Machine words that have a bit for each place of the longest text, its end included.
 const CHUNKS: usize = MOST_WORDS / 64 + 1;
@@ -69,8 +71,17 @@ impl Places {
         self
     }
 
+    fn first(&self) -> Option<usize> {
+        (0..CHUNKS * 64).find(|place| self.has(*place))
+    }
+
     fn last(&self) -> Option<usize> {
-        (0..CHUNKS * 64).rev().find(|place| self.has(*place))
+        self.last_by(CHUNKS * 64 - 1)
+    }
+
+    /// Returns the last place up to this one.
+    fn last_by(&self, most: usize) -> Option<usize> {
+        (0..=most).rev().find(|place| self.has(*place))
     }
 }
 
@@ -98,6 +109,9 @@ pub(crate) struct Text {
     starts: Places,
     ends: Places,
     length: usize,
+    /// The places behind the last word of each sentence and of each clause.
+    sentences: Vec<usize>,
+    clauses: Vec<usize>,
 }
 
 impl Text {
@@ -109,14 +123,25 @@ impl Text {
             open: Places::default(),
             starts: Places::default(),
             ends: Places::default(),
-            length: words.len(),
+            length: 0,
+            sentences: Vec::new(),
+            clauses: Vec::new(),
         };
         text.starts.add(0);
-        text.ends.add(words.len());
-        for (place, word) in words.iter().enumerate() {
+        for word in words {
+            if word == PAUSE {
+                text.clauses.push(text.length);
+                text.ends.add(text.length);
+                text.starts.add(text.length);
+                continue;
+            }
+            let place = text.length;
+            text.length += 1;
             if word == BREAK {
                 text.ends.add(place);
                 text.starts.add(place + 1);
+                text.sentences.push(place);
+                text.clauses.push(place);
                 continue;
             }
             text.open.add(place);
@@ -124,6 +149,9 @@ impl Text {
                 text.add(*number, place);
             }
         }
+        text.ends.add(text.length);
+        text.sentences.push(text.length);
+        text.clauses.push(text.length);
         text
     }
 
@@ -145,6 +173,46 @@ impl Text {
     fn places(&self, number: usize) -> Option<&Places> {
         let index = usize::from(*self.indices.get(number)?);
         self.places.get(index.checked_sub(1)?)
+    }
+
+    /// Returns the places of each sentence.
+    pub(crate) fn sentences(&self) -> impl Iterator<Item = Range<usize>> {
+        parts(&self.sentences)
+    }
+
+    /// Returns the places of the clause that a place is in.
+    pub(crate) fn clause(&self, place: usize) -> Range<usize> {
+        parts(&self.clauses).find(|clause| clause.contains(&place)).unwrap_or(place..place)
+    }
+
+    /// Reports whether a part goes across a pause.
+    pub(crate) fn has_pause(&self, part: &Range<usize>) -> bool {
+        self.clauses.iter().any(|end| part.start < *end && *end < part.end)
+    }
+
+    /// Returns this part of the text: the rest is hidden, and its begin and end are those of a sentence.
+    pub(crate) fn only(&self, part: &Range<usize>) -> Self {
+        let mut kept = Places::default();
+        part.clone().for_each(|place| kept.add(place));
+        let mut text = self.clone();
+        text.keep(&kept);
+        text.starts.add(part.start);
+        text.ends.add(part.end);
+        text
+    }
+
+    /// Takes this part out of the text. What is beside it begins or ends a sentence.
+    pub(crate) fn leave_out(&mut self, part: &Range<usize>) {
+        let mut kept = Places::default();
+        (0..self.length).filter(|place| !part.contains(place)).for_each(|place| kept.add(place));
+        self.keep(&kept);
+        self.ends.add(part.start);
+        self.starts.add(part.end);
+    }
+
+    fn keep(&mut self, kept: &Places) {
+        self.open = self.open.and(kept);
+        self.places.iter_mut().for_each(|places| *places = places.and(kept));
     }
 
     /// Takes the words that a pattern matches out of the text: no other pattern finds them, or goes over them.
@@ -170,6 +238,27 @@ impl Text {
         self.matched(pattern, from, middle, words);
         self.matched(pattern, middle, to, words);
     }
+
+    /// The same, where a pattern matches inside one clause.
+    pub(crate) fn hide_in_clauses(&mut self, pattern: &Pattern) {
+        if !pattern.is_in(self) {
+            return;
+        }
+        let mut hidden = Places::default();
+        for clause in parts(&self.clauses) {
+            pattern.cover(self, &clause, clause.end, &mut hidden);
+        }
+        let mut kept = Places::default();
+        let others = (0..self.length).filter(|place| !hidden.has(*place));
+        others.for_each(|place| kept.add(place));
+        self.keep(&kept);
+    }
+}
+
+/// Returns the parts that end at these places, each without the break behind it.
+fn parts(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(ends).map(|(start, end)| start..*end)
 }
 
 /// Part of a pattern.
@@ -278,6 +367,41 @@ impl Pattern {
     /// Reports whether the text has words that match.
     pub(crate) fn is_in(&self, text: &Text) -> bool {
         !self.0.after(&Places::between(0, text.length + 1), text).is_empty()
+    }
+
+    /// Returns the shortest match from each place.
+    pub(crate) fn matches(&self, text: &Text) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        self.find(text, &(0..text.length + 1), &mut found);
+        found
+    }
+
+    /// Adds the shortest match from each of these places. All are tried at once, and halved as long as one matches.
+    fn find(&self, text: &Text, from: &Range<usize>, found: &mut Vec<Range<usize>>) {
+        let mut before = Places::default();
+        from.clone().for_each(|place| before.add(place));
+        let Some(end) = self.0.after(&before, text).first() else { return };
+        if from.len() == 1 {
+            found.push(from.start..end);
+            return;
+        }
+        let middle = usize::midpoint(from.start, from.end);
+        self.find(text, &(from.start..middle), found);
+        self.find(text, &(middle..from.end), found);
+    }
+
+    /// Adds the words of the longest match from each of these places that ends by a place.
+    fn cover(&self, text: &Text, from: &Range<usize>, by: usize, words: &mut Places) {
+        let mut before = Places::default();
+        from.clone().for_each(|place| before.add(place));
+        let Some(end) = self.0.after(&before, text).last_by(by) else { return };
+        if from.len() <= 1 {
+            (from.start..end).for_each(|place| words.add(place));
+            return;
+        }
+        let middle = usize::midpoint(from.start, from.end);
+        self.cover(text, &(from.start..middle), by, words);
+        self.cover(text, &(middle..from.end), by, words);
     }
 }
 
@@ -422,6 +546,52 @@ mod tests {
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} in {text}");
         }
+    }
+
+    #[test]
+    fn the_shortest_match_from_each_place_is_found() {
+        for (pattern, text, expected) in [
+            ("gas", "gas, no gas", vec![0..1, 2..3]),
+            ("(he|she) *3 down", "he or she fell down, he sat down", vec![0..5, 2..5, 5..8]),
+            ("(a)? b", "a b", vec![0..2, 1..2]),
+            ("down *2 he", "fell down. he", vec![]),
+            ("down *2 he", "fell down, he", vec![1..3]),
+            ("^ he", "down she, he", vec![2..3]),
+            ("着火", "家，着火了。着火", vec![1..3, 5..7]),
+        ] {
+            let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
+            let mut vocabulary = Vocabulary::default();
+            let sets = HashMap::new();
+            let mut compiler =
+                Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
+            let compiled = compiler.pattern(pattern).unwrap();
+            let text = Text::new(&splitter.words(text), &vocabulary);
+            assert_eq!(compiled.matches(&text), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_text_has_sentences_and_clauses() {
+        let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
+        let mut vocabulary = Vocabulary::default();
+        let sets = HashMap::new();
+        let mut compiler =
+            Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
+        let idiom = compiler.pattern("a b").unwrap();
+        let word = compiler.pattern("b").unwrap();
+        let text = Text::new(&splitter.words("a, b. a b, 1,000 b,"), &vocabulary);
+        let sentences: Vec<Range<usize>> = text.sentences().collect();
+        // The break of a sentence is before the words of the next one.
+        assert_eq!(sentences, [0..2, 2..8]);
+        assert_eq!([0, 1, 4, 5, 7].map(|place| text.clause(place)), [0..1, 1..2, 2..5, 5..8, 5..8]);
+        assert!(text.has_pause(&(0..2)) && !text.has_pause(&(3..5)));
+        let mut hidden = text.clone();
+        hidden.hide_in_clauses(&idiom);
+        assert_eq!(word.matches(&hidden), [1..2, 7..8], "only the idiom inside a clause");
+        let mut rest = text.clone();
+        rest.leave_out(&sentences[1]);
+        assert_eq!(word.matches(&rest), [1..2]);
+        assert_eq!(word.matches(&text.only(&sentences[1])), [4..5, 7..8]);
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! The rules of one language: which words mean which topic, and which words mean none. Not for what is replied.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use serde::Deserialize;
 
 use crate::Topic;
 use crate::pattern::{Compiler, Pattern, Text, Vocabulary};
-use crate::words::{BREAK, Splitter};
+use crate::words::{PAUSE, Splitter};
+
+/// Name of the reply for a speaker who is in danger.
+const SPEAKER: &str = "self";
 
 /// A file of rules.
 #[derive(Debug, Deserialize)]
@@ -16,8 +21,10 @@ struct File {
     sets: HashMap<String, String>,
     /// Idioms and other words without danger: no rule sees them.
     harmless: Vec<String>,
-    /// Words of stories, games, news, translations: only firm rules hold for a sentence that has them.
+    /// Words of stories, news, translations: only firm rules hold for a sentence that has them.
     distant: Vec<String>,
+    /// Words of what people do besides: only firm rules hold for a clause that has them.
+    aside: Vec<String>,
     /// Words of questions for knowledge: they are distant, too, unless the sentence tells what happened to the speaker's own.
     asking: Vec<String>,
     /// What happened to the speaker, their family or their home.
@@ -47,8 +54,12 @@ struct Written {
     #[serde(default)]
     without: Vec<String>,
     say: Vec<String>,
+    /// Patterns that make it harmless where they share words with what is said, in one clause.
     #[serde(default)]
     unless: Vec<String>,
+    /// The same, across the clauses of a sentence.
+    #[serde(default)]
+    amid: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -59,6 +70,7 @@ struct Rule {
     without: Vec<Pattern>,
     say: Vec<Pattern>,
     unless: Vec<Pattern>,
+    amid: Vec<Pattern>,
 }
 
 /// Who is in danger, if it is neither the speaker nor another person who is no baby.
@@ -83,6 +95,7 @@ pub(crate) struct Rules {
     vocabulary: Vocabulary,
     harmless: Vec<Pattern>,
     distant: Vec<Pattern>,
+    aside: Vec<Pattern>,
     asking: Vec<Pattern>,
     own: Vec<Pattern>,
     near: Vec<Pattern>,
@@ -95,9 +108,49 @@ pub(crate) struct Rules {
     rules: Vec<Rule>,
 }
 
+impl Rule {
+    /// Reports whether a text has what this rule is about, in words that nothing in the whole text makes harmless. A word that
+    /// does so elsewhere changes nothing: the phone that does not respond lies beside the person who does not.
+    fn holds(&self, text: &Text, whole: &Text) -> bool {
+        let mut text = Cow::Borrowed(text);
+        for pattern in &self.without {
+            text.to_mut().hide(pattern);
+        }
+        if !has(&self.say, &text) {
+            return false;
+        }
+        if self.topic.is_declined() {
+            return !has(&self.unless, whole) && !has(&self.amid, whole);
+        }
+        let excuses = self.excuses(whole);
+        let is_meant = |said: &Range<usize>| !excuses.iter().any(|excuse| meet(excuse, said));
+        let mut said = self.say.iter().flat_map(|pattern| pattern.matches(&text));
+        excuses.is_empty() || said.any(|said| is_meant(&said))
+    }
+
+    /// Returns the parts of a text whose words this rule must not rest on.
+    fn excuses(&self, whole: &Text) -> Vec<Range<usize>> {
+        let mut excuses = matches_in_clauses(&self.unless, whole);
+        excuses.extend(self.amid.iter().flat_map(|pattern| pattern.matches(whole)));
+        excuses
+    }
+}
+
+/// Reports whether two parts of a text share a word.
+fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
 /// Reports whether a text has one of these patterns.
 fn has(patterns: &[Pattern], text: &Text) -> bool {
     patterns.iter().any(|pattern| pattern.is_in(text))
+}
+
+/// Returns the matches of these patterns that go across no pause.
+fn matches_in_clauses(patterns: &[Pattern], text: &Text) -> Vec<Range<usize>> {
+    let mut found: Vec<_> = patterns.iter().flat_map(|pattern| pattern.matches(text)).collect();
+    found.retain(|part| !text.has_pause(part));
+    found
 }
 
 impl Rules {
@@ -113,6 +166,7 @@ impl Rules {
         };
         let harmless = compile(&file.harmless);
         let distant = compile(&file.distant);
+        let aside = compile(&file.aside);
         let asking = compile(&file.asking);
         let own = compile(&file.own);
         let near = compile(&file.near);
@@ -129,6 +183,7 @@ impl Rules {
                 without: compile(&written.without),
                 say: compile(&written.say),
                 unless: compile(&written.unless),
+                amid: compile(&written.amid),
                 reply: written.reply,
             });
         }
@@ -140,6 +195,7 @@ impl Rules {
             vocabulary,
             harmless,
             distant,
+            aside,
             asking,
             own,
             near,
@@ -154,8 +210,9 @@ impl Rules {
 
     /// Reports whether these words go on with a talk about a danger, and bring up nothing else.
     pub(crate) fn goes_on(&self, words: &[String]) -> bool {
-        let text = Text::new(words, &self.vocabulary);
-        self.further.iter().any(|pattern| pattern.is_in(&text))
+        // A part of a sentence is not enough.
+        let words: Vec<String> = words.iter().filter(|word| *word != PAUSE).cloned().collect();
+        has(&self.further, &Text::new(&words, &self.vocabulary))
     }
 
     /// Returns the topic of these words: of several, the first one in the order of [`Topic`].
@@ -164,29 +221,19 @@ impl Rules {
         let animal = has(&self.animals, &whole) && !has(&self.people, &whole);
         let infant = has(&self.infants, &whole);
         let mut text = whole.clone();
-        let mut told = if has(&self.urgent, &whole) {
-            whole.clone()
-        } else {
-            Text::new(&self.without_distant(words), &self.vocabulary)
-        };
-        for pattern in &self.harmless {
-            text.hide(pattern);
-            told.hide(pattern);
+        let mut told = whole.clone();
+        if !has(&self.urgent, &whole) {
+            self.leave_out_distant(&mut told);
         }
-        let says = |rule: &Rule| {
-            let text = if rule.firm { &text } else { &told };
-            match rule.without.as_slice() {
-                [] => has(&rule.say, text),
-                without => {
-                    let mut rest = text.clone();
-                    without.iter().for_each(|pattern| rest.hide(pattern));
-                    has(&rule.say, &rest)
-                }
-            }
-        };
-        let holds = |rule: &&Rule| says(rule) && !has(&rule.unless, &whole);
+        for pattern in &self.harmless {
+            text.hide_in_clauses(pattern);
+            told.hide_in_clauses(pattern);
+        }
+        let holds = |rule: &&Rule| rule.holds(if rule.firm { &text } else { &told }, &whole);
         let rule = self.rules.iter().find(holds)?;
         let victim = match (animal, infant) {
+            // An animal or a baby beside the speaker is in no danger.
+            _ if rule.reply.as_deref() == Some(SPEAKER) => Victim::Anybody,
             (true, _) => Victim::Animal,
             (_, true) => Victim::Infant,
             _ => Victim::Anybody,
@@ -194,20 +241,23 @@ impl Rules {
         Some(Finding { topic: rule.topic, reply: rule.reply.as_deref(), victim })
     }
 
-    /// Returns the sentences of these words that are not distant. One that is does not make another so: people who call for help
-    /// also ask what is going on, and say what they have just watched.
-    fn without_distant(&self, words: &[String]) -> Vec<String> {
-        let sentences = words.split(|word| word == BREAK);
-        let near: Vec<&[String]> = sentences.filter(|words| !self.is_distant(words)).collect();
-        near.join(&BREAK.to_owned())
-    }
-
-    /// Reports whether a sentence is about something that does not happen here and now.
-    fn is_distant(&self, words: &[String]) -> bool {
-        let text = Text::new(words, &self.vocabulary);
-        let mut rest = text.clone();
-        self.near.iter().for_each(|pattern| rest.hide(pattern));
-        has(&self.distant, &rest) || has(&self.asking, &rest) && !has(&self.own, &text)
+    /// Takes what is distant out of a text: a sentence with words of a story, and each clause with words of what people do
+    /// besides. Another sentence or clause stays: people who call for help also say what they have just watched.
+    fn leave_out_distant(&self, text: &mut Text) {
+        let whole = text.clone();
+        for sentence in whole.sentences() {
+            let said = whole.only(&sentence);
+            let mut rest = said.clone();
+            self.near.iter().for_each(|pattern| rest.hide(pattern));
+            let is_asked = has(&self.asking, &rest) && !has(&self.own, &said);
+            if is_asked || !matches_in_clauses(&self.distant, &rest).is_empty() {
+                text.leave_out(&sentence);
+                continue;
+            }
+            for found in matches_in_clauses(&self.aside, &rest) {
+                text.leave_out(&whole.clause(found.start));
+            }
+        }
     }
 
     /// Returns each topic and reply that a rule names.

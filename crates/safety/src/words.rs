@@ -11,6 +11,9 @@ use unicode_normalization::UnicodeNormalization;
 /// A break between sentences: no pattern goes across it.
 pub(crate) const BREAK: &str = ".";
 
+/// A pause inside a sentence: patterns go across it, and it is no word. It ends a clause.
+pub(crate) const PAUSE: &str = ",";
+
 /// Most words of a text that are looked at: of a longer one the first and the last half of them.
 pub(crate) const MOST_WORDS: usize = 300;
 
@@ -48,6 +51,16 @@ struct Script {
     contractions: HashMap<String, String>,
 }
 
+/// Adds the end of a sentence or of a clause, if a word is before it.
+fn mark_end(mark: &str, words: &mut Vec<String>) {
+    if mark == BREAK && words.last().is_some_and(|last| last == PAUSE) {
+        words.pop();
+    }
+    if words.last().is_some_and(|last| last != BREAK && last != PAUSE) {
+        words.push(mark.to_owned());
+    }
+}
+
 /// Splitter of texts into words.
 #[derive(Debug)]
 pub(crate) struct Splitter {
@@ -73,7 +86,7 @@ impl Splitter {
         })
     }
 
-    /// Returns the words of a text, in order, with [`BREAK`] between sentences.
+    /// Returns the words of a text, in order, with [`BREAK`] between sentences and [`PAUSE`] between clauses.
     pub(crate) fn words(&self, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         let mut word = String::new();
@@ -90,8 +103,11 @@ impl Splitter {
                 let next = characters.peek().copied().unwrap_or(' ');
                 let ends = matches!(c, '!' | '?' | ';' | '。' | '\n')
                     || c == '.' && (next.is_whitespace() || is_han(next));
-                if ends && words.last().is_some_and(|last| last != BREAK) {
-                    words.push(BREAK.to_owned());
+                let digits =
+                    words.last().is_some_and(|word| word.ends_with(|c: char| c.is_ascii_digit()));
+                let pauses = c == '—' || c == ',' && !(digits && next.is_ascii_digit());
+                if let Some(mark) = ends.then_some(BREAK).or(pauses.then_some(PAUSE)) {
+                    mark_end(mark, &mut words);
                 }
             }
         }
@@ -130,7 +146,8 @@ impl Splitter {
 
     /// Adds a word, unless it is a filler or said twice by mistake.
     fn push(&self, word: String, words: &mut Vec<String>) {
-        let again = words.last().is_some_and(|last| *last == word)
+        let last = words.iter().rev().find(|last| *last != PAUSE);
+        let again = last.is_some_and(|last| *last == word)
             && (self.repeated.contains(&word) || !word.chars().any(is_han));
         if !word.is_empty() && !again && !self.fillers.contains(&word) {
             words.push(word);

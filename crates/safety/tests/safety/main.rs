@@ -2,6 +2,7 @@
 //! how patterns match.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
+mod beside;
 mod exam;
 mod replies;
 mod sentences;

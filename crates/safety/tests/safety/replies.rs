@@ -82,6 +82,8 @@ fn the_reply_fits_who_is_in_danger_and_where() {
         ("US", "my husband is choking", Topic::Choking, "Call 9 1 1 now. If they cannot"),
         ("US", "my baby is choking", Topic::Choking, "Never press the belly"),
         ("GB", "my dog is choking on a ball", Topic::Choking, "vet"),
+        ("US", "i'm choking, the dog is barking", Topic::Choking, "bend over a chair back"),
+        ("CN", "我被噎住了，宝宝在哭", Topic::Choking, "顶在椅背上"),
         ("GB", "the dog bit my son and he is bleeding badly", Topic::Bleeding, "Call 9 9 9 now"),
         ("US", "my son swallowed a button battery", Topic::Swallowed, "honey"),
         ("US", "my son drank bleach", Topic::Poisoning, "1, 8 0 0, 2 2 2, 1 2 2 2"),

@@ -12,7 +12,7 @@ pub(crate) const HARMLESS: [&str; 2] =
     [include_str!("harmless_en.txt"), include_str!("harmless_zh.txt")];
 
 /// Returns each sentence of a file with its topic.
-fn with_topics(file: &str) -> Vec<(String, &str)> {
+pub(crate) fn with_topics(file: &str) -> Vec<(String, &str)> {
     let names = Topic::ALL.map(|topic| snake_case(&format!("{topic:?}")));
     let mut topic = String::new();
     let mut found = Vec::new();

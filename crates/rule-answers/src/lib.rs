@@ -42,6 +42,8 @@ const MAX_BINDINGS: usize = 64;
 const SMALL_SECONDS: u32 = 30;
 /// Maximum number of turns that a reference ("turn it off") reaches back.
 const MAX_BACK: usize = 3;
+/// Longest pause after which words go on with a danger: about as long as an ambulance takes.
+const DANGER_LASTS: Duration = Duration::from_secs(15 * 60);
 
 /// Clock of the household.
 pub type Clock = Arc<dyn Fn() -> Zoned + Send + Sync>;
@@ -135,9 +137,17 @@ impl RuledLlm {
     }
 
     /// Returns the fixed reply to the words of a turn, whatever calls are behind them: those of a held
-    /// call, or of words that a noise interrupted.
-    fn judge(&self, turn: &Said<'_>, earlier: &[Said<'_>]) -> Option<Safe> {
-        let before = earlier.iter().rev().take(MAX_BACK).map(|said| said.words);
+    /// call, or of words that a noise interrupted. Words that only go on with a danger have it while the danger
+    /// lasts; without a known time it does.
+    fn judge(
+        &self,
+        turn: &Said<'_>,
+        earlier: &[Said<'_>],
+        since_last: Option<Duration>,
+    ) -> Option<Safe> {
+        let lasts = since_last.is_none_or(|passed| passed <= DANGER_LASTS);
+        let back = if lasts { MAX_BACK } else { 0 };
+        let before = earlier.iter().rev().take(back).map(|said| said.words);
         let safety = &self.rules.safety;
         safety.judge(turn.words).or_else(|| safety.judge_next(turn.words, before))
     }
@@ -146,7 +156,7 @@ impl RuledLlm {
     fn step(&self, prompt: &Prompt) -> Option<(String, Step)> {
         let turns = turns(&prompt.messages);
         let (last, earlier) = turns.split_last()?;
-        if let Some(safe) = self.judge(last, earlier) {
+        if let Some(safe) = self.judge(last, earlier, prompt.since_last) {
             return Some((
                 format!("safety.{:?}", safe.topic).to_lowercase(),
                 Step::Say(safe.reply),
@@ -352,7 +362,9 @@ impl Llm for RuledLlm {
 
     fn is_urgent(&self, prompt: &Prompt) -> bool {
         let turns = turns(&prompt.messages);
-        let safe = turns.split_last().and_then(|(last, earlier)| self.judge(last, earlier));
+        let safe = turns
+            .split_last()
+            .and_then(|(last, earlier)| self.judge(last, earlier, prompt.since_last));
         safe.is_some_and(|safe| !safe.topic.is_declined())
     }
 

@@ -280,6 +280,42 @@ async fn tools_of_the_conversation_are_no_music() {
 }
 
 #[tokio::test]
+async fn further_words_have_the_reply_only_while_the_danger_lasts() {
+    let llm = ruled(InstantScope::Whole);
+    for (danger, further) in [
+        ("I smell gas", ["help", "say that again", "what now?"]),
+        ("家里有煤气味", ["救命", "再说一遍", "现在怎么办"]),
+    ] {
+        let reply = text(&deltas(&llm, prompt(vec![user(danger)])).await);
+        for further in further {
+            let answer = ChatMessage::new(Role::Assistant, reply.clone());
+            let messages = vec![user(danger), answer, user(further)];
+            for (since_last, lasts) in [
+                (None, true),
+                (Some(Duration::from_secs(5)), true),
+                (Some(Duration::from_secs(10 * 60)), true),
+                (Some(Duration::from_secs(3_600)), false),
+                (Some(Duration::from_secs(24 * 3_600)), false),
+            ] {
+                let asked = Prompt { since_last, ..prompt(messages.clone()) };
+                assert_eq!(llm.is_urgent(&asked), lasts, "{further} after {since_last:?}");
+                // Another rule may repeat the last answer, as it repeats any.
+                let said = deltas(&llm, asked).await;
+                let is_of_safety = |delta: &LlmDelta| match delta {
+                    LlmDelta::Rule(rule) => rule.starts_with("safety"),
+                    _ => false,
+                };
+                assert_eq!(said.iter().any(is_of_safety), lasts, "{further}: {said:?}");
+            }
+        }
+        // A danger that is told again is one at any time.
+        let messages = vec![user("what time is it"), user(danger)];
+        let asked = Prompt { since_last: Some(Duration::from_secs(86_400)), ..prompt(messages) };
+        assert!(llm.is_urgent(&asked), "{danger}");
+    }
+}
+
+#[tokio::test]
 async fn further_words_in_danger_keep_the_reply() {
     let llm = ruled(InstantScope::Whole);
     for (danger, further) in [

@@ -25,15 +25,16 @@ impl Half {
         let from = |first: i64| if said % 12 >= first { said % 12 + 12 } else { said % 12 };
         match (self, said) {
             (Self::Morning, 0..=12) => Some(said % 12),
-            (Self::Forenoon, 0..=12) | (Self::Noon, 11..=14) | (Self::Afternoon, 12..=19) => {
-                Some(said)
-            }
+            (Self::Forenoon, 0..=12)
+            | (Self::Noon, 11..=14)
+            | (Self::Afternoon, 12..=19)
+            | (Self::Dusk | Self::Evening, 16..=23)
+            | (Self::Night, 18..=23) => Some(said),
             (Self::Noon, 1..=2) | (Self::Afternoon | Self::Dusk, 1..=11) => Some(said + 12),
             (Self::Evening, 0..=12) => Some(from(5)),
             (Self::Night, 0..=12) => Some(from(6)),
             (Self::Dusk, 0 | 12)
             | (Self::Morning | Self::Dusk | Self::Evening | Self::Night, 24) => Some(0),
-            (Self::Dusk | Self::Evening, 16..=23) | (Self::Night, 18..=23) => Some(said),
             _ => None,
         }
     }

@@ -286,7 +286,7 @@ impl Answers {
                 let acts = Setting::answer(setting.say(zh, "Okay, I won't do that.".to_owned()));
                 Some(vec![Part { rule: "stop".to_owned(), acts }])
             }
-            // Without these words it is no command: they are a part of it.
+            // Without these words it is no command: they are a part of it, which no correction takes away (`kept_words`).
             Retraction::AtEnd { .. } => all,
             // 太亮了，算了，关灯: what is taken back is no command, but what follows is one.
             Retraction::Within { from, to } if !acts(0, from) && acts(to, said.words.len()) => all,

@@ -526,7 +526,7 @@ pub(crate) fn names_day_of_month(words: &[String], language: Language) -> bool {
         });
     }
     let is_ordinal = |from: usize| {
-        let is_tens = matches!(word(words, from), "twenty" | "thirty" | "thirtieth");
+        let is_tens = matches!(word(words, from), "twenty" | "thirty");
         find(at(from), &EN_ORDINALS).is_some()
             || word(words, from) == "thirtieth"
             || is_tens && find(at(from + 1), &EN_ORDINALS).is_some()

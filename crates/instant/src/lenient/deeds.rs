@@ -46,10 +46,9 @@ impl Command<'_> {
     /// Reports whether the mentions before one say no act but these.
     pub(super) fn says_only_up_to(&self, end: usize, deeds: Deeds) -> bool {
         self.mentions.all.iter().take(end).enumerate().all(|(at, one)| {
-            let has = |list: &&str| one.is(list);
-            let acts = || ACTS.iter().filter(|list| has(list));
-            let is_other = self.is_act(at, one) && !acts().any(|list| deeds.contains(list));
-            !is_other && !CHANGES.iter().any(|list| has(list) && !deeds.contains(list))
+            let is_own = |list: &&str| one.is(list) && deeds.contains(list);
+            let is_other = self.is_act(at, one) && !ACTS.iter().any(|list| is_own(list));
+            !is_other && !CHANGES.iter().any(|list| one.is(list) && !deeds.contains(list))
         })
     }
 

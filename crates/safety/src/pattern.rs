@@ -551,13 +551,13 @@ mod tests {
     #[test]
     fn the_shortest_match_from_each_place_is_found() {
         for (pattern, text, expected) in [
-            ("gas", "gas, no gas", vec![0..1, 2..3]),
-            ("(he|she) *3 down", "he or she fell down, he sat down", vec![0..5, 2..5, 5..8]),
-            ("(a)? b", "a b", vec![0..2, 1..2]),
+            ("gas", "gas, no gas", vec![(0, 1), (2, 3)]),
+            ("(he|she) *3 down", "he or she fell down, he sat down", vec![(0, 5), (2, 5), (5, 8)]),
+            ("(a)? b", "a b", vec![(0, 2), (1, 2)]),
             ("down *2 he", "fell down. he", vec![]),
-            ("down *2 he", "fell down, he", vec![1..3]),
-            ("^ he", "down she, he", vec![2..3]),
-            ("着火", "家，着火了。着火", vec![1..3, 5..7]),
+            ("down *2 he", "fell down, he", vec![(1, 3)]),
+            ("^ he", "down she, he", vec![(2, 3)]),
+            ("着火", "家，着火了。着火", vec![(1, 3), (5, 7)]),
         ] {
             let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
             let mut vocabulary = Vocabulary::default();
@@ -566,7 +566,9 @@ mod tests {
                 Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
             let compiled = compiler.pattern(pattern).unwrap();
             let text = Text::new(&splitter.words(text), &vocabulary);
-            assert_eq!(compiled.matches(&text), expected, "{pattern}");
+            let found = compiled.matches(&text);
+            let found: Vec<(usize, usize)> = found.iter().map(|one| (one.start, one.end)).collect();
+            assert_eq!(found, expected, "{pattern}");
         }
     }
 
@@ -590,7 +592,7 @@ mod tests {
         assert_eq!(word.matches(&hidden), [1..2, 7..8], "only the idiom inside a clause");
         let mut rest = text.clone();
         rest.leave_out(&sentences[1]);
-        assert_eq!(word.matches(&rest), [1..2]);
+        assert_eq!(word.matches(&rest).as_slice(), std::slice::from_ref(&(1..2)));
         assert_eq!(word.matches(&text.only(&sentences[1])), [4..5, 7..8]);
     }
 

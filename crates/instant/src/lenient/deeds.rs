@@ -47,7 +47,7 @@ impl Command<'_> {
     pub(super) fn says_only_up_to(&self, end: usize, deeds: Deeds) -> bool {
         self.mentions.all.iter().take(end).enumerate().all(|(at, one)| {
             let is_own = |list: &&str| one.is(list) && deeds.contains(list);
-            let is_other = self.is_act(at, one) && !ACTS.iter().any(|list| is_own(list));
+            let is_other = self.is_act(at, one) && !ACTS.iter().any(is_own);
             !is_other && !CHANGES.iter().any(|list| one.is(list) && !deeds.contains(list))
         })
     }

@@ -6,6 +6,12 @@ export interface components {
     Accept: {
       /** Agent whose tool clients are included; `default` if omitted. */
       agent?: string | null;
+      /**
+       * `definition_hash` of each tool as `GET /api/tools` showed it, by the name of the tool. A
+       * changed definition with another hash is refused, and nothing is accepted. If omitted, the
+       * current definitions are accepted, whatever they are.
+       */
+      definition_hashes?: Record<string, string> | null;
       /** Name of the source. */
       source: string;
       /** Name of the tool; if omitted, all tools of the source. */
@@ -1334,6 +1340,8 @@ export interface components {
     ToolShown: {
       /** True if its definition differs from the one that was first seen or last accepted. */
       changed: boolean;
+      /** Hash of its definition, in hexadecimal; to accept exactly this definition. */
+      definition_hash: string;
       /** Description for the model. */
       description: string;
       /** True if, according to its source, a call may delete or overwrite something. */

@@ -1,1 +1,0 @@
-import{W as o,am as r,t as d,m,a as n,j as v,q as f}from"./index-C_uTj5MI.js";import{s as p}from"./class-CljZBw23.js";var b=f('<div role="group" tabindex="0"><!></div>');function w(s,a){let t=o(a,"isLow",3,!1);var e=b();let l;var i=v(e);r(i,()=>a.children),d(()=>{l=p(e,1,"wide svelte-8v252n",null,l,{low:t()}),m(e,"aria-labelledby",a.labelledby)}),n(s,e)}export{w as W};

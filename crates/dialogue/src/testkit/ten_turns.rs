@@ -59,11 +59,23 @@ pub fn assert_undisturbed(
             expected.len(),
             "after {event}: the prompts of turn {n}: {asked:?}"
         );
+        let remains = received(remains);
         for (got, want) in asked.iter().zip(expected) {
-            let own = without(got, remains);
-            assert!(ends_alike(own, want), "after {event}: turn {n} asked {got:?}, not {want:?}");
+            let got = received(got);
+            let own = without(&got, &remains);
+            assert!(
+                ends_alike(own, &received(want)),
+                "after {event}: turn {n} asked {got:?}, not {want:?}"
+            );
         }
     }
+}
+
+/// Returns messages as a model receives them: without the tools that were read for them, among which
+/// are those of the event.
+fn received(messages: &[ChatMessage]) -> Vec<ChatMessage> {
+    let as_sent = |m: &ChatMessage| ChatMessage { read_from: Vec::new(), ..m.clone() };
+    messages.iter().map(as_sent).collect()
 }
 
 /// Returns the messages after the remains of the event.

@@ -59,11 +59,9 @@ impl Conversation for Talk {
     }
 }
 
-/// Removes the ids of calls, which are numbered across runs, and the tools that were read, which no
-/// model receives.
+/// Removes the ids of calls, which are numbered across runs.
 fn nameless(mut messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     for message in &mut messages {
-        message.read_from.clear();
         message.answers = String::new();
         message.calls.iter_mut().for_each(|call| call.id = String::new());
     }

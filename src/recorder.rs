@@ -530,6 +530,12 @@ mod tests {
         devices
     }
 
+    /// Waits until the writer has created the files of all recordings that were begun: of a deleted
+    /// device, it creates none.
+    async fn all_are_created(recorder: &Recorder) {
+        assert_eq!(recorder.delete("of nobody").await.unwrap(), 0);
+    }
+
     fn frame() -> RecordedFrame {
         RecordedFrame::DownAudio(Bytes::from_static(&[1]))
     }
@@ -546,6 +552,7 @@ mod tests {
         }
         drop(recorder.sink(meta(None)));
         fs::write(folder.path().join("notes-aabbcc-1.txt"), "kept").unwrap();
+        all_are_created(&recorder).await;
         assert_eq!(recorder.delete("aa:bb:cc").await.unwrap(), 1);
         assert_eq!(recorder.delete("aa:bb:cc").await.unwrap(), 0, "there are none left");
         assert_eq!(recorder.delete(&long).await.unwrap(), 1);
@@ -567,6 +574,7 @@ mod tests {
         not_open.frame(frame());
         let mut other = recorder.new_sink(meta(Some("b")));
         other.frame(frame());
+        all_are_created(&recorder).await;
         assert_eq!(recorder.delete("a").await.unwrap(), 1);
         for sink in [&mut open, &mut not_open, &mut other] {
             sink.frame(frame());

@@ -1,8 +1,8 @@
 //! Commands among other words: an utterance that matches no sentence is a command if it mentions one target, one change and
 //! nothing that speaks against it. Only for a small model, which is wrong more often. Not for finding the mentions.
 
+mod acts;
 mod alarm;
-mod deeds;
 mod frames;
 
 use hearken_base::language::Language;

@@ -151,6 +151,7 @@ async fn a_configured_password_cannot_be_set_or_changed() {
     let vendors = Vendors::start().await;
     let admin = Admin::start(&vendors, |config| {
         config.admin.password = hearken_base::Secret::new(PASSWORD);
+        config.auth.required = hearken::config::AuthRequired::Always;
     })
     .await;
     let told = super::ask(&admin.server, Method::GET, "/api/admin/setup", "", Value::Null).await;

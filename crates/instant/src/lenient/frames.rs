@@ -3,7 +3,7 @@
 
 use hearken_base::language::Language;
 
-use super::deeds::{self, Deeds};
+use super::acts::{self, Acts};
 use super::{Command, Frame, OtherAct};
 use crate::exact::Fraction;
 use crate::mentions::{Mention, What};
@@ -49,7 +49,7 @@ fn on_or_off(is_on: bool) -> &'static str {
 }
 
 /// What makes a command of one kind, with the acts that it may say.
-type Kind<'a> = (Deeds, fn(&Command<'a>) -> Option<Frame>);
+type Kind<'a> = (Acts, fn(&Command<'a>) -> Option<Frame>);
 
 impl<'a> Command<'a> {
     /// Returns the rule and the slots of the command, if it is of a known kind.
@@ -57,10 +57,9 @@ impl<'a> Command<'a> {
     /// # Errors
     /// If it is of such a kind, but says the verb of another act, too.
     pub(crate) fn frame(&self) -> Result<Option<Frame>, OtherAct> {
-        let only = |found: (Deeds, Frame)| {
-            self.says_only(found.0).then_some(Some(found.1)).ok_or(OtherAct)
-        };
-        let at_a_time: [Kind<'a>; 2] = [(deeds::TIMER, Self::timer), (deeds::ALARM, Self::alarm)];
+        let only =
+            |found: (Acts, Frame)| self.says_only(found.0).then_some(Some(found.1)).ok_or(OtherAct);
+        let at_a_time: [Kind<'a>; 2] = [(acts::TIMER, Self::timer), (acts::ALARM, Self::alarm)];
         if let Some(found) = at_a_time.iter().find_map(|kind| self.of_kind(kind)) {
             return if self.is_about_length() { Err(OtherAct) } else { only(found) };
         }
@@ -70,21 +69,21 @@ impl<'a> Command<'a> {
             return Ok(None);
         }
         let now: [Kind<'a>; 9] = [
-            (deeds::THEME, Self::theme),
-            (deeds::VOLUME, Self::volume),
-            (deeds::LIGHT, Self::screen),
-            (deeds::SWITCH, Self::cover),
-            (deeds::CLIMATE, Self::climate),
-            (deeds::LIGHT, Self::light),
-            (deeds::SWITCH, Self::switch),
-            (deeds::SCENE, Self::scene),
-            (deeds::MEDIA, Self::media),
+            (acts::THEME, Self::theme),
+            (acts::VOLUME, Self::volume),
+            (acts::LIGHT, Self::screen),
+            (acts::SWITCH, Self::cover),
+            (acts::CLIMATE, Self::climate),
+            (acts::LIGHT, Self::light),
+            (acts::SWITCH, Self::switch),
+            (acts::SCENE, Self::scene),
+            (acts::MEDIA, Self::media),
         ];
         now.iter().find_map(|kind| self.of_kind(kind)).map_or_else(|| Ok(self.play()), only)
     }
 
     /// Returns what a kind of command makes of the mentions, with the acts that it may say.
-    fn of_kind(&self, kind: &Kind<'a>) -> Option<(Deeds, Frame)> {
+    fn of_kind(&self, kind: &Kind<'a>) -> Option<(Acts, Frame)> {
         Some((kind.0, kind.1(self)?))
     }
 
@@ -315,7 +314,7 @@ impl<'a> Command<'a> {
         let has_name = self.mentions.unexplained > 0 || !self.values.devices.is_empty();
         let is_on = self.state().or_else(|| self.switches_at_the_end())?;
         let is_now = self.numbers() == 0 && !self.is_later();
-        (is_now && has_name && !self.has("it") && self.says_only(deeds::SWITCH)).then_some(is_on)
+        (is_now && has_name && !self.has("it") && self.says_only(acts::SWITCH)).then_some(is_on)
     }
 
     /// Returns whether English words end with on or off: the name before is not known.
@@ -378,7 +377,7 @@ impl<'a> Command<'a> {
         let is_piece = title.first().is_some_and(|word| word == "的")
             || self.words.iter().take(verb.from).any(|word| matches!(word.as_str(), "把" | "将"));
         let is_long = title.is_empty() || title.len() > MOST_TITLE;
-        if is_long || is_piece || !self.says_only_up_to(at, deeds::PLAY) {
+        if is_long || is_piece || !self.says_only_up_to(at, acts::PLAY) {
             return None;
         }
         let mut slots = Slots::default();
@@ -411,9 +410,9 @@ impl<'a> Command<'a> {
             return None;
         }
         if self.has("cancel") && matches!(self.setting.last?.about, About::Timer(_)) {
-            return self.says_only(deeds::TIMER_CANCEL).then(|| ("timer_cancel", Slots::default()));
+            return self.says_only(acts::TIMER_CANCEL).then(|| ("timer_cancel", Slots::default()));
         }
-        if !self.says_only(deeds::SWITCH) {
+        if !self.says_only(acts::SWITCH) {
             return None;
         }
         let mut slots = self.slots()?;

@@ -49,7 +49,7 @@ const CHINESE: [&str; 20] = [
     "我们刚上完课",
     "狗一直在叫",
 ];
-/// Each report has one in so many of the words beside it: all of them together have each.
+/// A report has every fifth of the words beside it: together, the reports have all of them.
 const STEP: usize = 5;
 
 /// Returns a report with words before and behind it, in the same sentence and in another one.

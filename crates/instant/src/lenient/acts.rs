@@ -16,39 +16,39 @@ const ACTS: [&str; 22] = [
 const CHANGES: [&str; 2] = ["extend", "handle"];
 
 /// Lists of acts and changes that a command of one kind may say.
-pub(super) type Deeds = &'static [&'static str];
+pub(super) type Acts = &'static [&'static str];
 
-pub(super) const TIMER: Deeds = &["on", "start", "up", "down", "timer"];
-pub(super) const ALARM: Deeds = TIMER;
-pub(super) const THEME: Deeds =
+pub(super) const TIMER: Acts = &["on", "start", "up", "down", "timer"];
+pub(super) const ALARM: Acts = TIMER;
+pub(super) const THEME: Acts =
     &["on", "start", "up", "down", "brighter", "darker", "extend", "handle"];
-pub(super) const SCENE: Deeds = THEME;
-pub(super) const LIGHT: Deeds = THEME;
-pub(super) const VOLUME: Deeds =
+pub(super) const SCENE: Acts = THEME;
+pub(super) const LIGHT: Acts = THEME;
+pub(super) const VOLUME: Acts =
     &["on", "start", "up", "down", "louder", "quieter", "mute", "extend", "handle"];
-pub(super) const CLIMATE: Deeds =
+pub(super) const CLIMATE: Acts =
     &["on", "start", "up", "down", "warmer", "cooler", "extend", "handle"];
 /// What is complained of, such as `too dark`, is the reason of what is switched.
-pub(super) const SWITCH: Deeds = &[
+pub(super) const SWITCH: Acts = &[
     "on", "off", "start", "stop", "open", "close", "up", "down", "louder", "quieter", "brighter",
     "darker", "warmer", "cooler", "extend", "handle",
 ];
-pub(super) const MEDIA: Deeds = &["off", "stop", "next", "pause", "halt", "play", "handle"];
-pub(super) const PLAY: Deeds = &["on", "start", "play"];
-pub(super) const TIMER_CANCEL: Deeds = &["off", "stop", "cancel", "remove", "timer", "handle"];
+pub(super) const MEDIA: Acts = &["off", "stop", "next", "pause", "halt", "play", "handle"];
+pub(super) const PLAY: Acts = &["on", "start", "play"];
+pub(super) const TIMER_CANCEL: Acts = &["off", "stop", "cancel", "remove", "timer", "handle"];
 
 impl Command<'_> {
     /// Reports whether no act is said but these.
-    pub(super) fn says_only(&self, deeds: Deeds) -> bool {
-        self.says_only_up_to(self.mentions.all.len(), deeds)
+    pub(super) fn says_only(&self, acts: Acts) -> bool {
+        self.says_only_up_to(self.mentions.all.len(), acts)
     }
 
     /// Reports whether the mentions before one say no act but these.
-    pub(super) fn says_only_up_to(&self, end: usize, deeds: Deeds) -> bool {
+    pub(super) fn says_only_up_to(&self, end: usize, acts: Acts) -> bool {
         self.mentions.all.iter().take(end).enumerate().all(|(at, one)| {
-            let is_own = |list: &&str| one.is(list) && deeds.contains(list);
+            let is_own = |list: &&str| one.is(list) && acts.contains(list);
             let is_other = self.is_act(at, one) && !ACTS.iter().any(is_own);
-            !is_other && !CHANGES.iter().any(|list| one.is(list) && !deeds.contains(list))
+            !is_other && !CHANGES.iter().any(|list| one.is(list) && !acts.contains(list))
         })
     }
 

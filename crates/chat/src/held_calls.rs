@@ -70,28 +70,10 @@ fn make_room(all: &mut Vec<OwnedCall>, owner: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hearken_base::language::Language;
-    use hearken_dialogue::testkit::answering::{Called, sources};
-    use hearken_dialogue::tools::{ToolPolicies, ToolPolicy, ToolSettings, Toolbox};
-    use hearken_ports::ToolRequest;
+    use hearken_dialogue::testkit::answering::held_call;
     use proptest::prelude::*;
 
     use super::*;
-
-    fn held_call() -> HeldCall {
-        let patterns = [("*".to_owned(), ToolPolicy::Ask)].into();
-        let policies = ToolPolicies { patterns, ..ToolPolicies::default() };
-        let settings = ToolSettings { policies: policies.into(), ..ToolSettings::default() };
-        let tools = Toolbox::new(sources(&Called::default()), Arc::new(Vec::new), settings);
-        let request = ToolRequest {
-            id: "1".into(),
-            name: "tell_time".into(),
-            arguments: "{}".into(),
-            ..ToolRequest::default()
-        };
-        let screened = tools.screen(&tools.offer(), &[request], &[], "when", Language::English);
-        screened.held.unwrap().0
-    }
 
     fn id(owner: usize, number: usize) -> SessionId {
         SessionId::new(format!("{owner}-{number}"))

@@ -65,11 +65,9 @@ impl LeftConversations {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use hearken_base::language::Language;
-    use hearken_dialogue::testkit::answering::{Called, sources};
-    use hearken_dialogue::tools::{HeldCall, ToolPolicies, ToolPolicy, ToolSettings};
+    use hearken_dialogue::testkit::answering::held_call;
+    use hearken_dialogue::tools::ToolSettings;
     use hearken_dialogue::{ConversationStyle, Memory};
-    use hearken_ports::ToolRequest;
     use proptest::prelude::*;
 
     use super::*;
@@ -79,21 +77,6 @@ mod tests {
         let style = ConversationStyle::default();
         let bytes = Arc::<AtomicUsize>::default();
         Arc::new(TextSession::new(id, Memory::new(10, Vec::new()), style, None, &bytes))
-    }
-
-    fn held_call() -> HeldCall {
-        let patterns = [("*".to_owned(), ToolPolicy::Ask)].into();
-        let policies = ToolPolicies { patterns, ..ToolPolicies::default() };
-        let settings = ToolSettings { policies: policies.into(), ..ToolSettings::default() };
-        let tools = Toolbox::new(sources(&Called::default()), Arc::new(Vec::new), settings);
-        let request = ToolRequest {
-            id: "1".into(),
-            name: "tell_time".into(),
-            arguments: "{}".into(),
-            ..ToolRequest::default()
-        };
-        let screened = tools.screen(&tools.offer(), &[request], &[], "when", Language::English);
-        screened.held.unwrap().0
     }
 
     /// A conversation without a held call.

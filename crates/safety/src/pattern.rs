@@ -229,7 +229,7 @@ impl Text {
     /// Adds the words of each match that begins at one of these places, the last one excluded. All of them are tried at once, and
     /// halved as long as one of them matches: most patterns match nowhere or at few places.
     fn matched(&self, pattern: &Pattern, from: usize, to: usize, words: &mut Places) {
-        let Some(end) = pattern.0.after(&Places::between(from, to), self).last() else { return };
+        let Some(end) = pattern.after(&Places::between(from, to), self).last() else { return };
         if to - from == 1 {
             *words = words.or(&Places::between(from, end));
             return;
@@ -327,6 +327,22 @@ impl Part {
         }
     }
 
+    /// Returns words of which every match of this part has at least one, if there are such words.
+    fn needed(&self) -> Option<Vec<usize>> {
+        match self {
+            Self::Word(number) => Some(vec![*number]),
+            // The fewest are the rarest.
+            Self::Sequence(parts) => parts.iter().filter_map(Self::needed).min_by_key(Vec::len),
+            Self::OneOf(choices) => {
+                let begun = choices.by_first_word.iter().map(|(_, part)| part);
+                let needed: Option<Vec<_>> =
+                    begun.chain(&choices.others).map(Self::needed).collect();
+                needed.map(|needed| needed.concat())
+            }
+            Self::Optional(_) | Self::Gap(_) | Self::Start | Self::End => None,
+        }
+    }
+
     /// Returns the places behind this part, for each place before it.
     fn after(&self, before: &Places, text: &Text) -> Places {
         match self {
@@ -361,12 +377,37 @@ impl Part {
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
-pub(crate) struct Pattern(Part);
+pub(crate) struct Pattern {
+    part: Part,
+    /// Words of which every match has at least one, in the order of their numbers. Most texts have none of them: the pattern is
+    /// not tried then.
+    needed: Option<Vec<usize>>,
+}
 
 impl Pattern {
+    fn new(part: Part) -> Self {
+        let needed = part.needed().map(|mut words| {
+            words.sort_unstable();
+            words.dedup();
+            words
+        });
+        Self { part, needed }
+    }
+
     /// Reports whether the text has words that match.
     pub(crate) fn is_in(&self, text: &Text) -> bool {
-        !self.0.after(&Places::between(0, text.length + 1), text).is_empty()
+        !self.after(&Places::between(0, text.length + 1), text).is_empty()
+    }
+
+    /// Returns the places behind matches that begin at these places.
+    fn after(&self, before: &Places, text: &Text) -> Places {
+        let has =
+            |words: &Vec<usize>| text.present.iter().any(|word| words.binary_search(word).is_ok());
+        if self.needed.as_ref().is_none_or(has) {
+            self.part.after(before, text)
+        } else {
+            Places::default()
+        }
     }
 
     /// Returns the shortest match from each place.
@@ -380,7 +421,7 @@ impl Pattern {
     fn find(&self, text: &Text, from: &Range<usize>, found: &mut Vec<Range<usize>>) {
         let mut before = Places::default();
         from.clone().for_each(|place| before.add(place));
-        let Some(end) = self.0.after(&before, text).first() else { return };
+        let Some(end) = self.after(&before, text).first() else { return };
         if from.len() == 1 {
             found.push(from.start..end);
             return;
@@ -394,7 +435,7 @@ impl Pattern {
     fn cover(&self, text: &Text, from: &Range<usize>, by: usize, words: &mut Places) {
         let mut before = Places::default();
         from.clone().for_each(|place| before.add(place));
-        let Some(end) = self.0.after(&before, text).last_by(by) else { return };
+        let Some(end) = self.after(&before, text).last_by(by) else { return };
         if from.len() <= 1 {
             (from.start..end).for_each(|place| words.add(place));
             return;
@@ -417,7 +458,7 @@ impl Compiler<'_> {
     /// Compiles a pattern; an error names it and what is wrong in it.
     pub(crate) fn pattern(&mut self, written: &str) -> Result<Pattern, String> {
         let compiled = self.whole(written, 0).map_err(|why| format!("`{written}`: {why}"))?;
-        Ok(Pattern(compiled))
+        Ok(Pattern::new(compiled))
     }
 
     fn whole(&mut self, written: &str, depth: usize) -> Result<Part, String> {
@@ -512,144 +553,4 @@ impl Compiler<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn matches(pattern: &str, text: &str) -> bool {
-        let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
-        let mut vocabulary = Vocabulary::default();
-        let sets = HashMap::from([("who".to_owned(), "he|my (dad|old mum)".to_owned())]);
-        let mut compiler =
-            Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
-        let pattern = compiler.pattern(pattern).unwrap();
-        pattern.is_in(&Text::new(&splitter.words(text), &vocabulary))
-    }
-
-    #[test]
-    fn a_pattern_matches_whole_words_in_their_order() {
-        for (pattern, text, expected) in [
-            ("gas", "I smell gas!", true),
-            ("gas", "gasoline", false),
-            ("smell *2 gas", "smell the natural gas", true),
-            ("smell *1 gas", "smell the natural gas", false),
-            ("<who> is (not )?breathing", "My old mum's breathing", false),
-            ("<who> (is|s) (not)? breathing", "My old mum's not breathing", true),
-            ("he is not", "he isn’t", true),
-            ("^ gas $", "Well. Gas.", true),
-            ("^ gas", "the gas", false),
-            ("smell *3 gas", "a smell. Of gas", false),
-            ("着火了?", "厨房着火", true),
-            ("着*2火", "着大大火", true),
-            ("着*2火", "着大大大火", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} in {text}");
-        }
-    }
-
-    #[test]
-    fn the_shortest_match_from_each_place_is_found() {
-        for (pattern, text, expected) in [
-            ("gas", "gas, no gas", vec![(0, 1), (2, 3)]),
-            ("(he|she) *3 down", "he or she fell down, he sat down", vec![(0, 5), (2, 5), (5, 8)]),
-            ("(a)? b", "a b", vec![(0, 2), (1, 2)]),
-            ("down *2 he", "fell down. he", vec![]),
-            ("down *2 he", "fell down, he", vec![(1, 3)]),
-            ("^ he", "down she, he", vec![(2, 3)]),
-            ("着火", "家，着火了。着火", vec![(1, 3), (5, 7)]),
-        ] {
-            let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
-            let mut vocabulary = Vocabulary::default();
-            let sets = HashMap::new();
-            let mut compiler =
-                Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
-            let compiled = compiler.pattern(pattern).unwrap();
-            let text = Text::new(&splitter.words(text), &vocabulary);
-            let found = compiled.matches(&text);
-            let found: Vec<(usize, usize)> = found.iter().map(|one| (one.start, one.end)).collect();
-            assert_eq!(found, expected, "{pattern}");
-        }
-    }
-
-    #[test]
-    fn a_text_has_sentences_and_clauses() {
-        let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
-        let mut vocabulary = Vocabulary::default();
-        let sets = HashMap::new();
-        let mut compiler =
-            Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
-        let idiom = compiler.pattern("a b").unwrap();
-        let word = compiler.pattern("b").unwrap();
-        let text = Text::new(&splitter.words("a, b. a b, 1,000 b,"), &vocabulary);
-        let sentences: Vec<Range<usize>> = text.sentences().collect();
-        // The break of a sentence is before the words of the next one.
-        assert_eq!(sentences, [0..2, 2..8]);
-        assert_eq!([0, 1, 4, 5, 7].map(|place| text.clause(place)), [0..1, 1..2, 2..5, 5..8, 5..8]);
-        assert!(text.has_pause(&(0..2)) && !text.has_pause(&(3..5)));
-        let mut hidden = text.clone();
-        hidden.hide_in_clauses(&idiom);
-        assert_eq!(word.matches(&hidden), [1..2, 7..8], "only the idiom inside a clause");
-        let mut rest = text.clone();
-        rest.leave_out(&sentences[1]);
-        assert_eq!(word.matches(&rest).as_slice(), std::slice::from_ref(&(1..2)));
-        assert_eq!(word.matches(&text.only(&sentences[1])), [4..5, 7..8]);
-    }
-
-    #[test]
-    fn a_wrong_pattern_is_refused() {
-        let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
-        let sets = HashMap::from([("loop".to_owned(), "<loop>".to_owned())]);
-        for wrong in ["", "(a", "a)", "?", "a | ", "<none>", "<loop>", "* a", "a *x", "a *99", "()"]
-        {
-            let mut vocabulary = Vocabulary::default();
-            let mut compiler =
-                Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
-            assert!(compiler.pattern(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_is_hidden_is_not_found() {
-        let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
-        let mut vocabulary = Vocabulary::default();
-        let sets = HashMap::new();
-        let mut compiler =
-            Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
-        let hidden = compiler.pattern("kill *1 lights").unwrap();
-        let kill = compiler.pattern("kill").unwrap();
-        let across = compiler.pattern("now *4 him").unwrap();
-        let mut text = Text::new(&splitter.words("now kill the lights for him"), &vocabulary);
-        assert!(kill.is_in(&text) && across.is_in(&text));
-        text.hide(&hidden);
-        assert!(!kill.is_in(&text) && !across.is_in(&text));
-    }
-    proptest! {
-        #[test]
-        fn what_is_hidden_is_the_longest_match_at_each_place(
-            words in proptest::collection::vec(prop::sample::select(vec!["a", "b", "c", "."]), 0..40),
-            written in prop::sample::select(vec![
-                "a", "a *3 b", "(a)? (b)?", "^ a|b c $", "a (b|b c|c a)", "*2", "(a|a b|a b *4 c)",
-            ]),
-        ) {
-            let splitter = Splitter::read(include_str!("../data/script.toml")).unwrap();
-            let mut vocabulary = Vocabulary::default();
-            let sets = HashMap::new();
-            let mut compiler =
-                Compiler { splitter: &splitter, vocabulary: &mut vocabulary, sets: &sets };
-            let pattern = compiler.pattern(written).unwrap();
-            let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-            let text = Text::new(&words, &vocabulary);
-            let mut hidden = Places::default();
-            for place in 0..words.len() {
-                let last = pattern.0.after(&Places::between(place, place + 1), &text).last();
-                hidden = hidden.or(&Places::between(place, last.unwrap_or(place)));
-            }
-            let mut rest = text.clone();
-            rest.hide(&pattern);
-            prop_assert_eq!(rest.open, text.open.without(&hidden));
-            let kept: Vec<_> = text.places.iter().map(|places| places.without(&hidden)).collect();
-            prop_assert_eq!(rest.places, kept);
-        }
-    }
-}
+mod tests;

@@ -16,6 +16,7 @@ service_packages=(postgresql redis-server nginx libfaketime strace prometheus)
 # Most tests run in the headless shell, which takes 60 % of the time of the full browser.
 browser_packages=(chromium chromium-headless-shell)
 counting_packages=(valgrind)
+test_packages=("${build_packages[@]}" "${service_packages[@]}" "${browser_packages[@]}" "${counting_packages[@]}")
 
 # Installs the missing packages through apt, without starting their services.
 install_packages() {
@@ -53,6 +54,17 @@ install_tools() {
   "$tools/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: -r "$lock" ||
     fail "pip cannot install the packages of $lock: check that it can reach its registry"
   sha256sum <"$lock" >"$tools/.lock"
+}
+
+# Installs what tests use besides the packages and the builds: third-party programs, and the packages of the console.
+install_peers() {
+  scripts/peers && scripts/console packages
+}
+
+# Fetches the default models, and the speaker embedder, which is fetched only on request.
+fetch_models() {
+  local -x HEARKEN_MODELS="${HEARKEN_MODELS:-$cache/models}"
+  target/engines/hearken-engines models fetch && target/engines/hearken-engines models fetch cam-plus-plus
 }
 
 # Links `target` to the shared build folder in the user's cache folder, unless the checkout has its own. Third-party crates are

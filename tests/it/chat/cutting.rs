@@ -23,6 +23,8 @@ const SOON: Duration = Duration::from_secs(40);
 pub(crate) const PAUSE: Duration = Duration::from_millis(40);
 /// Interval between the disconnects of a slow turn, in steps.
 const STEP: Duration = Duration::from_millis(50);
+/// Maximum number of steps: on a machine that takes longer for the turn, they are longer, not more.
+const MAX_STEPS: u32 = 60;
 /// Interval between the messages of two clients; the store of a busy machine is too slow for
 /// hundreds at once.
 const APART: Duration = Duration::from_millis(10);
@@ -247,12 +249,13 @@ impl<'a> Servers<'a> {
         let whole = begun.elapsed();
         self.told(&mut session).await;
         let mut all = Vec::new();
-        let mut after = STEP;
-        while after < whole + STEP {
+        let step = STEP.max(whole / MAX_STEPS);
+        let mut after = step;
+        while after < whole + step {
             for stream in [false, true] {
                 all.push((self.watched_session(all.len()).await, after, stream));
             }
-            after += STEP;
+            after += step;
         }
         let leaving = all.into_iter().zip(0..).map(|((session, after, stream), n)| async move {
             tokio::time::sleep(APART * n).await;

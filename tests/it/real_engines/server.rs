@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hearken::config::{EnvVars as _, ProcessEnv};
 use hearken_proto::recording::Recording;
 use hearken_test_support::free_port;
-use hearken_virtual_device::text_similarity::{error_rate, tokens};
+use hearken_virtual_device::text_similarity::{agreement, error_rate, tokens};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
@@ -213,6 +213,13 @@ impl Outcome {
         eprintln!("{what}: {}", self.raw);
     }
 
+    /// The fraction of the answer, or of the sentence of it that matches best, that these words contain.
+    fn matches(&self, heard: &str) -> f64 {
+        let sentences = self.raw["sentences"].as_array().into_iter().flatten();
+        let parts = sentences.filter_map(Value::as_str).chain([self.reply.as_str()]);
+        parts.map(|part| agreement(part, heard)).fold(0.0, f64::max)
+    }
+
     /// Word error rate of the transcript.
     pub(super) fn error_rate(&self, fixture: &str) -> f64 {
         let file = std::fs::read_to_string(recording(fixture)).unwrap();
@@ -250,6 +257,20 @@ pub(super) fn read_back(outcomes: &[&Outcome]) -> f64 {
     let weights = outcomes.iter().map(|o| tokens(&o.reply).len() as f64);
     let total: f64 = weights.clone().sum();
     weights.zip(outcomes).map(|(weight, o)| weight * o.agreement).sum::<f64>() / total
+}
+
+/// Checks that what each concurrent user heard was their own answer. How much of it can be read back depends on the machine:
+/// syntheses that are slower than playback leave gaps, and an overloaded engine may end in an apology.
+pub(super) fn assert_each_heard_their_own(outcomes: &[&Outcome]) {
+    for outcome in outcomes {
+        let heard = outcome.raw["readback"].as_str().unwrap_or_default();
+        let own = outcome.matches(heard);
+        assert!(own > 0.0, "nothing of the answer was heard: {}", outcome.raw);
+        for other in outcomes {
+            let foreign = other.matches(heard);
+            assert!(own >= foreign, "heard {foreign} of {:?}: {}", other.reply, outcome.raw);
+        }
+    }
 }
 
 async fn get(port: u16, path: &str) -> Result<reqwest::Response, reqwest::Error> {

@@ -25,14 +25,19 @@ impl SessionActor {
         self.dialogue.speakers().is_some_and(|speakers| speakers.ignores(&turn.speaker()))
     }
 
-    /// Returns the words of a transcript, if there are any and they must not be ignored.
+    /// Returns the words of a transcript, if there are any and they must not be ignored. Those of a
+    /// person in danger never are, whatever the voice.
     pub(super) fn words(&self, turn: &Turn, transcript: &Transcript) -> Option<String> {
-        spoken_words(transcript).filter(|_| !self.ignores(turn))
+        let in_danger = |words: &str| self.llm.is_urgent(&self.dialogue.prompt(words, None));
+        spoken_words(transcript).filter(|words| !self.ignores(turn) || in_danger(words))
     }
 
     /// Records the speaker of words that count, and stores a person whose voice was learned from
-    /// them.
+    /// them. An ignored voice, heard because of a danger, does not become the one that is spoken to.
     pub(super) fn note_speaker(&self, turn: &Turn, ctx: &mut Context<Self>) {
+        if self.ignores(turn) {
+            return;
+        }
         let Some(speakers) = self.dialogue.speakers() else { return };
         let words_for = if self.awaits_answer() {
             WordsFor::Continuation

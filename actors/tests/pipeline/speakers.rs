@@ -74,6 +74,14 @@ impl Home {
         crate::speak(&self.pipeline).await;
     }
 
+    /// A person says this in a listening mode, and ends it by silence or by the button.
+    async fn speaks_in(&self, mode: &str, voice: Option<usize>, words: &'static str) {
+        self.speaks(voice, words, ms(50)).await;
+        if mode == "manual" {
+            self.pipeline.text(r#"{"type":"listen","state":"stop"}"#);
+        }
+    }
+
     /// A person says this, and is answered.
     async fn says(&mut self, voice: Option<usize>, words: &'static str) -> String {
         start(&self.pipeline, "auto");
@@ -310,11 +318,16 @@ async fn an_answer_made_from_a_result_that_is_then_forgotten_is_not_stored_as_th
     next_turn_works(&mut home.pipeline).await;
 }
 
-/// Anna asks for a story, and another person speaks over it. Returns the prompts after that, and
+/// Anna asks for a story, and another person says this over it. Returns the prompts after that, and
 /// the sentences.
-async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<String>, Vec<String>) {
+async fn interrupted_by(
+    voice: Option<usize>,
+    words: &'static str,
+    ignore_others: bool,
+) -> (Vec<String>, Vec<String>) {
     let settings = SpeakerSettings { ignore_others, ..SpeakerSettings::default() };
     let mut home = Home::with_anna(settings, "realtime").await;
+    home.pipeline.script.urgent.lock().unwrap().push("choking");
     home.pipeline.script.thinks(LlmAct::Write(vec!["One is here. ", "Two is here. "], ms(5)));
     for _ in 0..2 {
         home.pipeline.script.says(TtsAct::Audio { length: ms(4_000), first: ms(50), each: ms(1) });
@@ -322,7 +335,7 @@ async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<Strin
     home.speaks(ANNA, "Tell me a story.", ms(30)).await;
     home.pipeline.until("tts/sentence_start").await;
     home.pipeline.stream(sound::silence(600)).await;
-    home.speaks(voice, "What is the weather?", ms(30)).await;
+    home.speaks(voice, words, ms(30)).await;
     home.pipeline.until("tts/stop").await;
     home.pipeline.pass(Duration::from_secs(5)).await;
     let seen = (prompts(&home.pipeline), shown(&home.pipeline));
@@ -332,12 +345,70 @@ async fn interrupted_by(voice: Option<usize>, ignore_others: bool) -> (Vec<Strin
 
 #[actix::test]
 async fn ignored_voices_do_not_end_a_reply() {
-    let (asked, said) = interrupted_by(BEN, true).await;
+    let weather = "What is the weather?";
+    let (asked, said) = interrupted_by(BEN, weather, true).await;
     assert_eq!(asked, ["[Anna] Tell me a story."]);
     assert_eq!(said, ["One is here.", "One is here.", "Two is here."], "the reply resumes");
-    for (voice, ignore) in [(BEN, false), (ANNA, true)] {
-        let (asked, _) = interrupted_by(voice, ignore).await;
-        assert_eq!(asked.len(), 2, "{voice:?}");
+    let danger = "Help, he is choking!";
+    for (voice, words, ignore) in
+        [(BEN, weather, false), (ANNA, weather, true), (BEN, danger, true)]
+    {
+        let (asked, _) = interrupted_by(voice, words, ignore).await;
+        assert_eq!(asked.len(), 2, "{voice:?}: {words}");
+    }
+}
+
+#[actix::test]
+async fn a_person_in_danger_is_answered_although_their_voice_is_ignored() {
+    let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
+    for mode in ["auto", "manual", "realtime"] {
+        for (is_known, said) in
+            [(false, "Help, he is choking!"), (true, "[Ben] Help, he is choking!")]
+        {
+            let mut home = Home::with_anna(settings.clone(), "auto").await;
+            if is_known {
+                home.enrol(BEN, "Ben").await;
+            }
+            home.pipeline.script.urgent.lock().unwrap().push("choking");
+            home.says(ANNA, "Good day.").await;
+            start(&home.pipeline, mode);
+            home.speaks_in(mode, BEN, "Help, he is choking!").await;
+            assert_eq!(home.prompt().await, said, "{mode}");
+            // Anna is still the one that is spoken to.
+            let asked = prompts(&home.pipeline).len();
+            start(&home.pipeline, mode);
+            home.speaks_in(mode, BEN, "Pass me the salt.").await;
+            home.pipeline.pass(Duration::from_secs(5)).await;
+            assert_eq!(prompts(&home.pipeline).len(), asked, "{mode}");
+            start(&home.pipeline, mode);
+            home.speaks_in(mode, ANNA, "Is it noon?").await;
+            assert_eq!(home.prompt().await, "[Anna] Is it noon?", "{mode}");
+            home.pipeline.hang_up().await;
+        }
+    }
+}
+
+#[actix::test]
+async fn after_an_ignored_voice_a_device_listens_as_after_silence() {
+    let settings = SpeakerSettings { ignore_others: true, ..SpeakerSettings::default() };
+    for mode in ["auto", "manual", "realtime"] {
+        for (voice, words) in [(BEN, "Pass me the salt."), (ANNA, ""), (ANNA, ".")] {
+            let case = format!("{mode}: {words:?}");
+            let mut home = Home::with_anna(settings.clone(), "auto").await;
+            home.says(ANNA, "Good day.").await;
+            start(&home.pipeline, mode);
+            home.pipeline.forget();
+            home.speaks_in(mode, voice, words).await;
+            home.pipeline.pass(Duration::from_secs(5)).await;
+            assert_eq!(home.pipeline.names(), [""; 0], "{case}");
+            // Only a press of the button opens the microphone in this mode.
+            if mode == "manual" {
+                start(&home.pipeline, mode);
+            }
+            home.speaks_in(mode, ANNA, "Is it noon?").await;
+            assert_eq!(home.prompt().await, "[Anna] Is it noon?", "{case}");
+            home.pipeline.hang_up().await;
+        }
     }
 }
 

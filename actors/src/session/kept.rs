@@ -19,10 +19,10 @@ impl SessionActor {
     /// Skips a turn that must not start. If the person went on speaking after its words, they are
     /// stored, and the next turn answers them.
     pub(super) fn skip(&mut self, StartTurn { turn, input }: StartTurn) {
-        if !turn.is_continued() {
-            return;
-        }
         match input {
+            TurnInput::Words(words) | TurnInput::Resumed(words) if !turn.is_continued() => {
+                self.dialogue.note_words(words);
+            }
             TurnInput::Words(words) => self.keep_recognised(turn, words),
             TurnInput::Resumed(words) => {
                 self.asked_by = turn.speaker();

@@ -5,6 +5,7 @@ mod afterwards;
 mod checks;
 mod consent;
 mod daily_limits;
+mod danger;
 mod device_tools;
 mod echo;
 mod failures;

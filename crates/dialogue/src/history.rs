@@ -10,7 +10,8 @@ use hearken_ports::{ChatMessage, Person, Prompt, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::memory::{Memory, push_user};
+use super::memory::{Memory, join, push_user};
+use super::recent_words::RecentWords;
 use super::spoken_language::SpokenLanguage;
 use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
@@ -79,6 +80,8 @@ pub struct Dialogue {
     style: CurrentStyle,
     now: LocalTime,
     memory: Memory,
+    /// Words of the last turns, also of those that are not remembered.
+    recent: RecentWords,
     language: SpokenLanguage,
     speakers: Option<Arc<SpeakerTracker>>,
     roles: RoleLookup,
@@ -95,8 +98,9 @@ impl Dialogue {
         let settings = settings.into();
         let language = SpokenLanguage::new(settings.get().language);
         let memory = Memory::new(settings.get().max_messages, Vec::new());
+        let recent = RecentWords::default();
         let roles: RoleLookup = Arc::new(|_| None);
-        Self { settings, style, now, memory, language, speakers: None, roles }
+        Self { settings, style, now, memory, recent, language, speakers: None, roles }
     }
 
     /// Names the speaker in the prompts, as this tracker recognises them.
@@ -158,7 +162,16 @@ impl Dialogue {
     /// Forgets the last words if they were not answered: they will not be. Remembers the calls that
     /// were made for them, `stopped` with these results.
     pub fn forget_unanswered(&mut self, stopped: &[StoppedCall]) {
+        if let Some(words) = self.memory.unanswered() {
+            self.recent.add(words.to_owned());
+        }
         self.memory.forget_unanswered(stopped);
+    }
+
+    /// Records words of a turn that was cut before it started: they are neither answered nor
+    /// remembered.
+    pub fn note_words(&mut self, words: String) {
+        self.recent.add(words);
     }
 
     /// Returns the prompt for the model when this person, if their voice is recognised, says
@@ -171,6 +184,8 @@ impl Dialogue {
         push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
         prompt.messages.extend(self.memory.made());
         prompt.since_last = self.memory.since_last();
+        // A person in danger asks "what now?" whatever the model remembers or the person has heard.
+        prompt.earlier = self.recent.earlier();
         prompt
     }
 
@@ -213,13 +228,11 @@ impl Dialogue {
             system.push_str(IN_CHINESE);
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];
-        if role.memory {
-            messages.extend(self.memory.messages().iter().map(|message| self.told(message)));
-        } else {
-            // The first half of a question belongs to the prompt even without memory.
-            let begun = self.memory.unanswered();
-            messages.extend(begun.map(|words| ChatMessage::new(Role::User, words)));
-        }
+        let remembered = self.memory.messages();
+        // The first half of a question belongs to the prompt even without memory.
+        let begun = remembered.len() - usize::from(self.memory.unanswered().is_some());
+        let from = if role.memory { 0 } else { begun };
+        messages.extend(remembered[from..].iter().map(|message| self.told(message)));
         Prompt {
             messages,
             max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
@@ -253,10 +266,15 @@ impl Dialogue {
         if continued && self.memory.keep_made(record, &heard) {
             return false;
         }
-        let before = continued.then(|| self.memory.unanswered().map(str::to_owned)).flatten();
+        let before = self.memory.unanswered().map(str::to_owned);
         let remembered = self.memory.commit(record, heard);
+        let said = before.iter().chain(&record.user);
         if !remembered && continued {
-            before.iter().chain(&record.user).for_each(|words| self.memory.push_words(words));
+            said.for_each(|words| self.memory.push_words(words));
+        } else {
+            let mut all = String::new();
+            said.for_each(|words| join(&mut all, words));
+            self.recent.add(all);
         }
         remembered
     }
@@ -393,6 +411,7 @@ mod tests {
         d.keep_words("What is");
         let prompt = d.prompt("the time?", None);
         assert_eq!(texts(&prompt.messages[1..]), ["What is the time?"]);
+        assert_eq!(prompt.earlier.words, ["before"]);
     }
 
     #[test]
@@ -422,7 +441,13 @@ mod tests {
         d.commit(&record("all", &[]), PlayedBack::default(), true);
         assert_eq!(d.prompt("about cats.", None).messages[1].content, "Tell me all about cats.");
         d.commit(&record("about cats.", &["Sure."]), PlayedBack::default(), false);
-        assert_eq!(d.prompt("Hello.", None).messages[1].content, "Hello.");
+        let prompt = d.prompt("Hello.", None);
+        assert_eq!(prompt.messages[1].content, "Hello.");
+        // Rules know them all the same, as they know those that were never answered.
+        assert_eq!(prompt.earlier.words, ["Tell me all about cats."]);
+        d.keep_words("Hello.");
+        d.forget_unanswered(&[]);
+        assert_eq!(d.prompt("Hi.", None).earlier.words, ["Tell me all about cats.", "Hello."]);
     }
 
     fn failed(kind: ProviderErrorKind, mut record: TurnRecord) -> TurnRecord {

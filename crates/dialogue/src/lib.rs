@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod parts;
 pub mod people;
 pub mod phrases;
+mod recent_words;
 pub mod role;
 pub mod run_turn;
 pub mod sentence;

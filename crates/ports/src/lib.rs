@@ -47,8 +47,8 @@ pub use events::{
 };
 pub use image_describer::{ImageDescriber, Picture};
 pub use llm::{
-    ChatMessage, InstantScope, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest,
-    Usage,
+    ChatMessage, EarlierWords, InstantScope, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice,
+    ToolRequest, Usage,
 };
 pub use locks::{SessionLock, SessionLocks};
 pub use people::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore};

@@ -71,6 +71,19 @@ pub struct Prompt {
     pub instant: InstantScope,
     /// Time since the last remembered answer ended; `None` if it is not known.
     pub since_last: Option<Duration>,
+    /// What the person has said before, for rules that must know it although the messages may lack
+    /// it: without memory, or if nothing of an answer was heard. Empty if it is in the messages. Not
+    /// sent to models.
+    pub earlier: EarlierWords,
+}
+
+/// Words that a person has said before the last ones of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EarlierWords {
+    /// Words of each turn, oldest first.
+    pub words: Vec<String>,
+    /// Time since the last of these turns ended; `None` if it is not known.
+    pub passed: Option<Duration>,
 }
 
 /// Rules that may answer in place of the model, from none to all.

@@ -114,7 +114,7 @@ pub(crate) fn turns(messages: &[ChatMessage]) -> Vec<Said<'_>> {
 }
 
 /// Returns the words of a message without the name of a recognised person: `[Anna] louder`.
-fn without_name(content: &str) -> &str {
+pub(crate) fn without_name(content: &str) -> &str {
     let named = content.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     named.filter(|(name, _)| name.len() <= MAX_NAME_BYTES).map_or(content, |(_, words)| words)
 }

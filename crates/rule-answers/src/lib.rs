@@ -20,8 +20,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_instant::{Answer, Answers, Bindings, Call, Context, Next, Plan, Referent, Scope};
 use hearken_ports::{
-    InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, Role, ServiceHealth,
-    ToolChoice, ToolRequest, Usage,
+    EarlierWords, InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, Role,
+    ServiceHealth, ToolChoice, ToolRequest, Usage,
 };
 use hearken_safety::{Safe, Safety};
 use jiff::Zoned;
@@ -30,7 +30,7 @@ use serde_json::Value;
 
 use self::checked::checked;
 use self::checks::Checks;
-use self::conversation::{Round, Said, turns};
+use self::conversation::{Round, Said, turns, without_name};
 use self::limited::limited;
 use self::offer::{fitting, is_of_conversation};
 
@@ -42,6 +42,8 @@ const MAX_BINDINGS: usize = 64;
 const SMALL_SECONDS: u32 = 30;
 /// Maximum number of turns that a reference ("turn it off") reaches back.
 const MAX_BACK: usize = 3;
+/// Maximum number of turns that further words in danger ("what now?") reach back.
+const MAX_DANGER_BACK: usize = 16;
 /// Longest pause after which words go on with a danger: about as long as an ambulance takes.
 const DANGER_LASTS: Duration = Duration::from_secs(15 * 60);
 
@@ -139,24 +141,26 @@ impl RuledLlm {
     /// Returns the fixed reply to the words of a turn, whatever calls are behind them: those of a held
     /// call, or of words that a noise interrupted. Words that only go on with a danger have it while the danger
     /// lasts; without a known time it does.
-    fn judge(
-        &self,
-        turn: &Said<'_>,
-        earlier: &[Said<'_>],
-        since_last: Option<Duration>,
-    ) -> Option<Safe> {
-        let lasts = since_last.is_none_or(|passed| passed <= DANGER_LASTS);
-        let back = if lasts { MAX_BACK } else { 0 };
-        let before = earlier.iter().rev().take(back).map(|said| said.words);
+    fn judge(&self, turn: &Said<'_>, earlier: &[Said<'_>], prompt: &Prompt) -> Option<Safe> {
         let safety = &self.rules.safety;
-        safety.judge(turn.words).or_else(|| safety.judge_next(turn.words, before))
+        safety.judge(turn.words).or_else(|| {
+            let EarlierWords { words, passed } = &prompt.earlier;
+            let passed = if words.is_empty() { prompt.since_last } else { *passed };
+            let of_messages = earlier.iter().map(|said| said.words);
+            let known = words.iter().map(|words| without_name(words));
+            let said: Vec<&str> =
+                if words.is_empty() { of_messages.collect() } else { known.collect() };
+            let lasts = passed.is_none_or(|passed| passed <= DANGER_LASTS);
+            let back = if lasts { MAX_DANGER_BACK } else { 0 };
+            safety.judge_next(turn.words, said.into_iter().rev().take(back))
+        })
     }
 
     /// Returns the rule that answers the last words of a prompt, and its next step.
     fn step(&self, prompt: &Prompt) -> Option<(String, Step)> {
         let turns = turns(&prompt.messages);
         let (last, earlier) = turns.split_last()?;
-        if let Some(safe) = self.judge(last, earlier, prompt.since_last) {
+        if let Some(safe) = self.judge(last, earlier, prompt) {
             return Some((
                 format!("safety.{:?}", safe.topic).to_lowercase(),
                 Step::Say(safe.reply),
@@ -362,9 +366,7 @@ impl Llm for RuledLlm {
 
     fn is_urgent(&self, prompt: &Prompt) -> bool {
         let turns = turns(&prompt.messages);
-        let safe = turns
-            .split_last()
-            .and_then(|(last, earlier)| self.judge(last, earlier, prompt.since_last));
+        let safe = turns.split_last().and_then(|(last, earlier)| self.judge(last, earlier, prompt));
         safe.is_some_and(|safe| !safe.topic.is_declined())
     }
 

@@ -315,6 +315,35 @@ async fn further_words_have_the_reply_only_while_the_danger_lasts() {
     }
 }
 
+#[test]
+fn further_words_have_the_reply_although_the_messages_lack_the_danger() {
+    let llm = ruled(InstantScope::Off);
+    let soon = Some(Duration::from_secs(5));
+    for (danger, further, other) in [
+        ("[Anna] my husband is choking", "what now?", "tell me about glaciers"),
+        ("家里有煤气味", "现在怎么办", "给我讲讲冰川"),
+    ] {
+        let long = [vec![danger], vec![further; MAX_DANGER_BACK - 1]].concat();
+        for (words, passed, lasts) in [
+            (vec![danger], soon, true),
+            (vec![danger], None, true),
+            (vec![danger], Some(Duration::from_secs(3_600)), false),
+            (vec![other, danger], soon, true),
+            (vec![danger, other], soon, false),
+            (long, soon, true),
+            (vec![], None, false),
+        ] {
+            let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+            let case = format!("{further} after {words:?}, {passed:?}");
+            // What the messages contain does not matter then.
+            let messages = vec![user(other), user(further)];
+            let earlier = EarlierWords { words, passed };
+            let asked = Prompt { earlier, since_last: passed, ..prompt(messages) };
+            assert_eq!(llm.is_urgent(&asked), lasts, "{case}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn further_words_in_danger_keep_the_reply() {
     let llm = ruled(InstantScope::Whole);

@@ -18,7 +18,9 @@ use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::{
     ConversationStyle, LocalTime, Memory, Turn, TurnEnd, TurnError, TurnRecord,
 };
-use hearken_ports::{BoxError, ChatMessage, ImageDescriber, Llm, Prompt, Role, ToolSource};
+use hearken_ports::{
+    BoxError, ChatMessage, EarlierWords, ImageDescriber, Llm, Prompt, Role, ToolSource,
+};
 use hearken_proto::ids::SessionId;
 use hearken_proto::text_gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
 use tokio::sync::mpsc;
@@ -505,8 +507,11 @@ impl RequestExecutor {
         let system = style.instructions(&settings.system_prompt, &(service.now)());
         let instant = style.instant();
         let mut messages = vec![ChatMessage::new(Role::System, system)];
+        let mut earlier = EarlierWords::default();
         if self.has_context(preferences) {
             messages.extend(memory.messages().iter().cloned());
+        } else {
+            earlier = said(memory);
         }
         messages.push(ChatMessage::new(Role::User, text));
         let role = style.role.unwrap_or_default();
@@ -520,9 +525,17 @@ impl RequestExecutor {
             model: role.model.clone(),
             instant,
             since_last: memory.since_last(),
+            earlier,
             ..Prompt::default()
         }
     }
+}
+
+/// Returns the person's words in a memory that the model does not get.
+fn said(memory: &Memory) -> EarlierWords {
+    let asked = memory.messages().iter().filter(|message| message.role == Role::User);
+    let words = asked.map(|message| message.content.clone()).collect();
+    EarlierWords { words, passed: memory.since_last() }
 }
 
 fn cancelled(content: String, tool_calls: Vec<CallShown>) -> ServerMessage {

@@ -307,6 +307,24 @@ async fn a_person_in_danger_is_answered_though_requests_come_too_fast() {
 }
 
 #[actix::test]
+async fn rules_know_what_was_said_before_with_and_without_context() {
+    for (has_context, known, messages) in
+        [(true, vec![], 4), (false, vec!["My baby is choking!"], 2)]
+    {
+        let mut client = Client::connect().await;
+        client.send(&json!({"type": "configure", "enable_context": has_context}));
+        for words in ["My baby is choking!", "What now?"] {
+            client.say(words);
+            client.until("llm_response").await;
+        }
+        let prompts = client.script.prompts.lock().unwrap();
+        let last = prompts.last().unwrap();
+        assert_eq!(last.earlier.words, known);
+        assert_eq!(last.messages.len(), messages);
+    }
+}
+
+#[actix::test]
 async fn requests_without_a_turn_come_at_the_pace_of_their_address() {
     for (request, answer) in [
         (json!({"type": "start_session", "session_id": "invented"}), "error"),

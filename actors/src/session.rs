@@ -545,6 +545,10 @@ impl Handler<StartTurn> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, start: StartTurn, ctx: &mut Self::Context) {
+        // Typed words: those of a voice come as `UtteranceRecognised`.
+        if matches!(start.input, TurnInput::Words(_)) {
+            self.note_speaker(&start.turn, ctx);
+        }
         self.begin(start, ctx);
     }
 }

@@ -9,6 +9,7 @@ use hearken_audio::echo::SentPackets;
 use hearken_base::memory_pool::Reserved;
 use hearken_dialogue::TurnInput;
 use hearken_dialogue::metrics::actor_metrics;
+use hearken_dialogue::people::Speaker;
 use hearken_ports::RecordedFrame;
 use hearken_proto::device::{
     AudioParams, Downlink, Framing, Hello, ListenMode, ServerHello, Uplink,
@@ -200,9 +201,14 @@ impl DeviceActor {
             return;
         }
         let grace = self.rules.device.greeting_grace;
-        let input =
-            if wake { TurnInput::Wake { word: text, grace } } else { TurnInput::Words(text) };
-        self.begin(input);
+        let turn = self.turns.next();
+        let input = if wake {
+            TurnInput::Wake { word: text, grace }
+        } else {
+            turn.note_speaker(Speaker::of_typed_words());
+            TurnInput::Words(text)
+        };
+        self.begin_turn(turn, input);
     }
 
     /// Counts a wake word. Returns false if it is not greeted.

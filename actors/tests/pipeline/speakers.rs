@@ -544,6 +544,45 @@ async fn an_unrecognised_speaker_can_neither_rename_nor_delete_the_previous_one(
     next_turn_works(&mut home.pipeline).await;
 }
 
+/// Someone types this on the device. Returns the words in its prompt.
+async fn typed(home: &mut Home, words: &str) -> String {
+    home.pipeline.text(&format!(r#"{{"type":"listen","state":"detect","text":"{words}"}}"#));
+    home.prompt().await
+}
+
+#[actix::test]
+async fn typed_words_are_attributed_to_no_one() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+    let anna = home.people.all()[0].id.clone();
+    home.people.remember(&anna, "likes tea").await.unwrap();
+    for (tool, arguments, result) in [
+        ("remember_my_voice", r#"{"name":"Ben"}"#, "were typed"),
+        ("forget_me", "{}", "were typed"),
+        ("remember_about_me", r#"{"fact":"is tall"}"#, "were typed"),
+        ("ignore_other_voices", r#"{"on":true}"#, "is not known"),
+    ] {
+        assert_eq!(home.says(ANNA, "Good day.").await, "[Anna] Good day.");
+        home.pipeline.script.thinks(LlmAct::Call("", vec![(tool, arguments)]));
+        typed(&mut home, "What do I like?").await;
+        let prompt = home.pipeline.script.last_prompt();
+        assert!(prompt.contains(&"User: What do I like?".to_owned()), "{tool}: {prompt:?}");
+        assert!(prompt.last().unwrap().contains(result), "{tool}: {prompt:?}");
+        assert!(!home.told().contains("tea"), "{tool}: {}", home.told());
+        let known = home.people.all();
+        let stored: Vec<_> = known.iter().map(|p| (p.name.as_str(), p.facts.len())).collect();
+        assert_eq!(stored, [("Anna", 1)], "{tool}");
+        assert!(known[0].exchanges.iter().all(|e| e.said == "Good day."), "{tool}");
+    }
+    // Short words after them may be those of the person who typed.
+    assert_eq!(home.says_shortly("Yes.").await, "Yes.");
+    assert_eq!(home.says(ANNA, "Good day.").await, "[Anna] Good day.");
+    // A wake word is sent as text, too, and is not typed.
+    home.pipeline.text(r#"{"type":"listen","state":"detect","text":"hi esp"}"#);
+    home.pipeline.until("tts/stop").await;
+    assert_eq!(home.says_shortly("Yes.").await, "[Anna] Yes.");
+    home.pipeline.hang_up().await;
+}
+
 #[actix::test]
 async fn forgotten_memories_disappear_from_a_running_conversation() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;

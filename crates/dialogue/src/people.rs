@@ -86,15 +86,29 @@ pub struct Speaker {
     pub voice: Option<Voice>,
     /// The person, if the voice is enrolled.
     pub person: Option<Arc<Person>>,
-    /// True if enough was said for a voice, but the model was busy, late or failed. Then they are
-    /// no known person; if too little was said, they are assumed to be the last speaker.
-    pub is_unknown: bool,
+    /// Reason why they are no known person. Without a voice and without a reason, too little was
+    /// said, and they are assumed to be the last speaker.
+    pub unknown: Option<UnknownSpeaker>,
+}
+
+/// Reason why the speaker of words is unknown, whatever their length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownSpeaker {
+    /// The model that describes voices was busy, late or failed.
+    Busy,
+    /// The words were typed.
+    Typed,
 }
 
 impl Speaker {
     /// Creates the speaker of words whose voice was not computed in time.
     pub fn unknown() -> Self {
-        Self { is_unknown: true, ..Self::default() }
+        Self { unknown: Some(UnknownSpeaker::Busy), ..Self::default() }
+    }
+
+    /// Creates the speaker of typed words, which any person may have written.
+    pub fn of_typed_words() -> Self {
+        Self { unknown: Some(UnknownSpeaker::Typed), ..Self::default() }
     }
 
     /// Reports whether this is certainly another person: a voice was computed, and does not match.
@@ -137,9 +151,21 @@ pub enum PeopleError {
     /// The model is busy or failed.
     #[error("the model that describes voices is busy or failed; try again")]
     Busy,
+    /// The words were typed: no voice belongs to them.
+    #[error("the words were typed, so that it is not known whose they are; ask to say them")]
+    Typed,
     /// The store failed.
     #[error("the store failed")]
     Store(#[source] BoxError),
+}
+
+impl From<UnknownSpeaker> for PeopleError {
+    fn from(unknown: UnknownSpeaker) -> Self {
+        match unknown {
+            UnknownSpeaker::Busy => Self::Busy,
+            UnknownSpeaker::Typed => Self::Typed,
+        }
+    }
 }
 
 /// Polling interval for changes in the store.
@@ -277,9 +303,7 @@ impl People {
     /// too little was said, and an unknown one if the model is busy.
     pub async fn identify(&self, speech: Vec<i16>) -> Speaker {
         match self.voice(&speech, false).await {
-            Ok(voice) => {
-                Speaker { person: self.whose(&voice), voice: Some(voice), is_unknown: false }
-            }
+            Ok(voice) => Speaker { person: self.whose(&voice), voice: Some(voice), unknown: None },
             Err(NoVoice::TooShort) => Speaker::default(),
             Err(NoVoice::Busy) => Speaker::unknown(),
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hearken_ports::{Exchange, Person, PersonId};
 
-use crate::people::{People, PeopleError, SENTENCES, Speaker, Voice};
+use crate::people::{People, PeopleError, SENTENCES, Speaker, UnknownSpeaker, Voice};
 
 /// Maximum number of earlier exchanges in the model's instructions.
 const EXCHANGES_TOLD: usize = 5;
@@ -25,9 +25,9 @@ struct Now {
     voice: Option<Voice>,
     /// Person with that voice, if enrolled.
     person: Option<PersonId>,
-    /// Whether words followed that were long enough, but whose voice was not computed: the last
-    /// speaker is unknown.
-    is_unknown: bool,
+    /// Reason why the last speaker is unknown: words followed that were typed, or long enough for a
+    /// voice that was not computed.
+    unknown: Option<UnknownSpeaker>,
     /// Whether the last words, or those before the question that they answer, were long enough to
     /// identify a speaker.
     told: bool,
@@ -122,11 +122,11 @@ impl SpeakerTracker {
                 now.told = false;
                 now.is_mixed = false;
             }
-            // Another person may have said them, a confirmation included: only a short one is
-            // accepted without its voice.
-            if speaker.is_unknown {
+            // Another person may have said or typed them, a confirmation included: only a short one
+            // is accepted without its voice.
+            if speaker.unknown.is_some() {
                 now.told = false;
-                now.is_unknown = true;
+                now.unknown = speaker.unknown;
             }
             return None;
         };
@@ -143,7 +143,7 @@ impl SpeakerTracker {
         now.is_mixed |= !same && words_for != WordsFor::Themselves;
         now.voice = Some(Arc::clone(voice));
         now.person = person;
-        now.is_unknown = false;
+        now.unknown = None;
         let enrolment = now.enrolment.as_mut()?;
         if self.people.are_alike(&enrolment.voices[0], voice) {
             enrolment.voices.push(Arc::clone(voice));
@@ -204,7 +204,7 @@ impl SpeakerTracker {
 
     fn person_id(&self) -> Option<PersonId> {
         let now = self.now();
-        now.person.clone().filter(|_| !now.is_unknown)
+        now.person.clone().filter(|_| now.unknown.is_none())
     }
 
     /// Returns the current data of the last speaker.
@@ -219,8 +219,9 @@ impl SpeakerTracker {
     /// failed.
     pub async fn remember(&self, fact: &str) -> Result<(), PeopleError> {
         self.check_one_voice()?;
-        if self.now().is_unknown {
-            return Err(PeopleError::Busy);
+        let unknown = self.now().unknown;
+        if let Some(unknown) = unknown {
+            return Err(unknown.into());
         }
         let person = self.person().ok_or(PeopleError::Unknown)?;
         self.people.remember(&person.id, fact).await
@@ -254,10 +255,10 @@ impl SpeakerTracker {
     }
 
     /// Returns the person of these words; the last speaker if too little was said, and none if their
-    /// voice was not computed in time.
+    /// voice was not computed in time or they were typed.
     pub fn who(&self, speaker: &Speaker) -> Option<Arc<Person>> {
         if speaker.voice.is_none() {
-            return self.person().filter(|_| !speaker.is_unknown);
+            return self.person().filter(|_| speaker.unknown.is_none());
         }
         speaker.person.as_ref().and_then(|person| self.people.get(&person.id))
     }
@@ -318,7 +319,7 @@ impl SpeakerTracker {
 impl Now {
     /// Returns the reason why the last words have no voice.
     fn no_voice(&self) -> PeopleError {
-        if self.is_unknown { PeopleError::Busy } else { PeopleError::TooShort(1) }
+        self.unknown.map_or(PeopleError::TooShort(1), PeopleError::from)
     }
 }
 

@@ -80,7 +80,8 @@ fn refusal_of(error: &PeopleError) -> Refusal {
         PeopleError::Name
         | PeopleError::Recordings
         | PeopleError::Fact
-        | PeopleError::AnotherVoice => (Fault::BadRequest, ""),
+        | PeopleError::AnotherVoice
+        | PeopleError::Typed => (Fault::BadRequest, ""),
         PeopleError::TooShort(_) => (Fault::BadRequest, ": give one of a whole sentence"),
         PeopleError::NotAlike => {
             (Fault::BadRequest, ": record one person alone, close by and in a quiet place")

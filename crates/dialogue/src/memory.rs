@@ -65,6 +65,18 @@ impl Memory {
         memory
     }
 
+    /// Sets whether the model refused the last turn, of a memory that was stored after it.
+    #[must_use]
+    pub fn after_refusal(self, refused: bool) -> Self {
+        Self { refused, ..self }
+    }
+
+    /// Reports whether the model refused the last turn. If it refuses the next one as well, the
+    /// messages are forgotten.
+    pub fn is_after_refusal(&self) -> bool {
+        self.refused
+    }
+
     /// Returns the time since the last remembered turn ended; `None` if it is not known.
     pub fn since_last(&self) -> Option<Duration> {
         self.ended.map(|ended| ended.elapsed())

@@ -450,11 +450,14 @@ impl RequestExecutor {
             return true;
         }
         // The model cannot have refused messages that it did not receive.
-        let before = memory.messages().len();
-        if self.has_context(wanted) {
-            memory.commit(record, PlayedBack::default());
+        if !self.has_context(wanted) {
+            return false;
         }
-        memory.messages().len() != before
+        let before = memory.clone();
+        memory.commit(record, PlayedBack::default());
+        // A refusal counts if there is something that the next one must forget.
+        let is_refused = memory.is_after_refusal() && !before.is_after_refusal();
+        memory.messages() != before.messages() || (is_refused && !memory.messages().is_empty())
     }
 
     fn has_context(&self, wanted: Preferences) -> bool {

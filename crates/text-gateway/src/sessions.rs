@@ -60,6 +60,10 @@ struct StoredSession {
     /// Stored under its first name.
     #[serde(rename = "manner")]
     style: ConversationStyle,
+    /// Set if the model refused the last turn: its next refusal must forget the messages, on
+    /// whichever instance.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    refused: bool,
 }
 
 /// All text sessions.
@@ -277,8 +281,8 @@ impl Sessions {
             return false;
         };
         match serde_json::from_str(&kept.state) {
-            Ok(StoredSession { messages, style }) => {
-                *memory = Memory::new(self.max_messages, messages);
+            Ok(StoredSession { messages, style, refused }) => {
+                *memory = Memory::new(self.max_messages, messages).after_refusal(refused);
                 *session.style() = style;
                 session.set_known(kept.last_used);
                 true
@@ -298,9 +302,9 @@ impl Sessions {
         if unused.unwrap_or_default() >= *self.idle.get() {
             return Err(unknown());
         }
-        let StoredSession { messages, style } =
+        let StoredSession { messages, style, refused } =
             serde_json::from_str(&kept.state).map_err(|e| SessionUnavailable::Store(e.into()))?;
-        let memory = Memory::new(self.max_messages, messages);
+        let memory = Memory::new(self.max_messages, messages).after_refusal(refused);
         let session = self.session(id.clone(), memory, style, Some(kept.last_used));
         // Another request may have loaded or ended it meanwhile.
         let mut live = self.lock_with_room();
@@ -318,7 +322,8 @@ impl Sessions {
             return Ok(true);
         }
         let style = session.style().clone();
-        let kept = StoredSession { messages: memory.messages().to_vec(), style };
+        let messages = memory.messages().to_vec();
+        let kept = StoredSession { messages, style, refused: memory.is_after_refusal() };
         let state = serde_json::to_string(&kept)?;
         let last_used = self.next_use(session);
         let kept = KeptSession { id: session.id().clone(), state, last_used };

@@ -9,6 +9,7 @@ use hearken_test_support::eventually;
 use hearken_test_support::places::{Place, on};
 use hearken_test_support::redis::there_is;
 use hearken_test_support::socket::Socket;
+use hearken_test_support::vendors::Behaviour;
 use hearken_tool_sources::AgentTokens;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -88,6 +89,7 @@ async fn an_instance_serves_clients_and_tools_of_the_others() {
         tools(&cluster).await;
         servers(&cluster).await;
         texts(&cluster).await;
+        refusals(&cluster).await;
     })
     .await;
 }
@@ -231,8 +233,9 @@ async fn tools(cluster: &Instances) {
     }
 }
 
-/// Sends a message as a text client, in this session or a new one; returns the id of the session.
-async fn say(at: &Instance, session: Option<&str>, text: &str) -> String {
+/// Sends a message as a text client, in this session or a new one; returns the socket and the id of
+/// the session.
+async fn send(at: &Instance, session: Option<&str>, text: &str) -> (Socket, String) {
     let mut socket = connect(&at.socket("/"), &[]).await;
     let mut said = json!({"type": "text_input", "text": text});
     let begun = of_type(&mut socket, "status").await;
@@ -243,10 +246,36 @@ async fn say(at: &Instance, session: Option<&str>, text: &str) -> String {
     for message in [remember, said] {
         socket.send(Message::text(message.to_string())).await.unwrap();
     }
+    let own = begun["data"]["session_id"].as_str().expect("a session begins").to_owned();
+    (socket, session.map_or(own, str::to_owned))
+}
+
+/// Sends a message as a text client, and checks its answer; returns the id of the session.
+async fn say(at: &Instance, session: Option<&str>, text: &str) -> String {
+    let (mut socket, session) = send(at, session, text).await;
     let told = of_type(&mut socket, "llm_response").await;
     assert_eq!(told["content"], format!("You said {text}"), "{told}");
-    let own = begun["data"]["session_id"].as_str().expect("a session begins").to_owned();
-    session.map_or(own, str::to_owned)
+    session
+}
+
+/// A session whose messages the model refuses forgets them at the second refusal, at whichever
+/// instances these are.
+async fn refusals(cluster: &Instances) {
+    let [one, two, three] = &cluster.all[..] else { panic!("three instances") };
+    let model = &cluster.vendors.llm;
+    for places in [[one, one], [two, three]] {
+        let session = say(one, None, "earlier words").await;
+        model.set(Behaviour::HttpStatus(400, None));
+        for at in places {
+            let (mut socket, _) = send(at, Some(&session), "refused words").await;
+            assert_eq!(of_type(&mut socket, "error").await["code"], "LLM_ERROR");
+        }
+        model.set(Behaviour::Normal);
+        model.forget_texts();
+        say(two, Some(&session), "later words").await;
+        let asked = model.seen().texts.join("\n");
+        assert!(asked.contains("later words") && !asked.contains("earlier words"), "{asked}");
+    }
 }
 
 async fn texts(cluster: &Instances) {

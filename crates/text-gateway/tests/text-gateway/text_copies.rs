@@ -1,5 +1,5 @@
 //! Text sessions that two instances use: data stored by one survives, even if the other could not
-//! read it. Not for one instance.
+//! read it, and what one has forgotten does not return. Not for one instance.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use hearken_dialogue::testkit::refusing::RefusingLlm;
 use hearken_dialogue::testkit::{Script, ScriptedLlm};
-use hearken_ports::{BoxError, KeptSession, SessionStore, StoreOutcome};
+use hearken_ports::{BoxError, KeptSession, Llm, SessionStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
 use hearken_text_gateway::Sessions;
 use serde_json::{Value, json};
@@ -67,8 +68,12 @@ impl Shaky {
 /// Returns a client of a new instance.
 async fn client(store: &Arc<Shaky>) -> Client {
     let script = Arc::<Script>::default();
-    let mut service =
-        service(Arc::new(ScriptedLlm(Arc::clone(&script))), Arc::clone(store) as Arc<_>);
+    client_of(store, Arc::new(ScriptedLlm(Arc::clone(&script))), script).await
+}
+
+/// Returns a client of a new instance with this model.
+async fn client_of(store: &Arc<Shaky>, llm: Arc<dyn Llm>, script: Arc<Script>) -> Client {
+    let mut service = service(llm, Arc::clone(store) as Arc<_>);
     let sessions = Sessions::new(Arc::clone(store) as Arc<_>, Duration::from_secs(3_600), 10);
     service.sessions = Arc::new(sessions.with_locks(Arc::new(Free)));
     Client::enter(service, script, true).await
@@ -101,4 +106,40 @@ async fn data_of_another_instance_survives_a_failed_read() {
     let (all, prompt) = store.said(&id).await;
     assert_eq!(all[3..], ["four plain", "five plain"].map(str::to_owned));
     assert_eq!(prompt, "Be brief.");
+}
+
+#[actix::test]
+async fn refused_messages_are_forgotten_at_the_second_refusal_on_whichever_instance() {
+    for places in [[0, 0], [0, 1], [1, 0]] {
+        let store = Arc::<Shaky>::default();
+        let model = Arc::new(RefusingLlm::new());
+        let mut clients = Vec::new();
+        for _ in 0..2 {
+            clients.push(client_of(&store, model.clone(), Arc::default()).await);
+        }
+        let id = clients[0].session.clone();
+        clients[0].send(&json!({"type": "configure", "enable_context": true}));
+        says(&mut clients[0], "poison").await;
+        clients[1].send(&json!({"type": "configure", "enable_context": true}));
+        clients[1].send(&json!({"type": "start_session", "session_id": id}));
+        clients[1].until("status/connected").await;
+        model.refuse(|messages| messages.iter().any(|m| m.content.contains("poison")));
+        for at in places {
+            clients[at].say("hello");
+            assert_eq!(clients[at].until("error").await["code"], "LLM_ERROR", "{places:?}");
+        }
+        for (at, said) in [(0, vec!["well"]), (1, vec!["well", "again"])] {
+            says(&mut clients[at], said.last().unwrap()).await;
+            assert_eq!(store.said(&id).await.0, said, "{places:?}");
+        }
+        // A single refusal forgets nothing.
+        model.refuse(|messages| messages.last().is_some_and(|m| m.content == "bad"));
+        clients[0].say("bad");
+        clients[0].until("error").await;
+        says(&mut clients[1], "good").await;
+        clients[1].say("bad");
+        clients[1].until("error").await;
+        says(&mut clients[0], "fine").await;
+        assert_eq!(store.said(&id).await.0, ["well", "again", "good", "fine"], "{places:?}");
+    }
 }

@@ -203,9 +203,10 @@ pub enum LlmDelta {
     Call(ToolRequest),
     /// A rule of this name answers, and no model: the first piece of its answer.
     Rule(String),
-    /// The answer is complete.
+    /// The answer is over.
     Finished {
-        /// True if the answer was cut at its maximum length.
+        /// True if the answer was cut: at its maximum length, or after its first words by a filter or
+        /// a failure.
         truncated: bool,
         /// Token usage, if the provider reports it.
         usage: Option<Usage>,

@@ -284,7 +284,8 @@ fn execute(slot: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'stati
     })
 }
 
-/// Parses the arguments of a call. Empty text and `null` mean no arguments: models write these.
+/// Parses the arguments of a call. Empty text and `null` mean no arguments: models write these. They
+/// are also what a model leaves that breaks off before the arguments: the schema of the tool decides.
 ///
 /// # Errors
 /// [`ToolError::Arguments`] if the text is not a JSON object.

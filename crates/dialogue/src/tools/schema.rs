@@ -35,7 +35,8 @@ pub struct Schema(Option<Validator>);
 
 impl Schema {
     /// Compiles the schema that a tool's own server declares. An invalid schema, or one that
-    /// exceeds a limit, accepts everything: the tool may do its own checks.
+    /// exceeds a limit, accepts everything, except no arguments at all if it requires some: the tool
+    /// may do its own checks.
     pub fn of_server_tool(parameters: &Value) -> Self {
         let compiled = compile(parameters);
         if let Err(error) = &compiled {
@@ -68,7 +69,7 @@ impl Schema {
         parameters: &Value,
         arguments: &Map<String, Value>,
     ) -> Result<(), ToolError> {
-        let Some(validator) = &self.0 else { return Ok(()) };
+        let Some(validator) = &self.0 else { return check_any(parameters, arguments) };
         let arguments = Value::Object(arguments.clone());
         limits::check_work(parameters, &arguments).map_err(ToolError::Arguments)?;
         if validator.is_valid(&arguments) {
@@ -77,6 +78,19 @@ impl Schema {
         let mistakes: Vec<String> =
             validator.iter_errors(&arguments).take(MAX_MISTAKES).map(|m| told(&m, ": ")).collect();
         Err(ToolError::Arguments(mistakes.join("; ")))
+    }
+}
+
+/// Checks arguments against a schema that cannot be compiled. A model that has written none may not
+/// have come to them: the call is made only if the tool requires none.
+fn check_any(parameters: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+    let required = parameters["required"].as_array().and_then(|names| names.first());
+    match required.filter(|_| arguments.is_empty()) {
+        Some(name) => {
+            let told = format!("{name} is a required property");
+            Err(ToolError::Arguments(told.chars().take(MAX_MISTAKE_CHARS).collect()))
+        }
+        None => Ok(()),
     }
 }
 

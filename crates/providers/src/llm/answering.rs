@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::base::{Base, Deadline, Events};
 use super::clock::Clock;
+use super::finish_reason::Ending;
 use super::markup::AnswerFilter;
 
 /// Maximum wait for the token usage after the end of an answer. It normally follows at once. A
@@ -48,8 +49,9 @@ pub(super) trait AnswerParser: Default + Send + 'static {
     /// Returns true if the server sends thinking in separate fields.
     fn thinks_apart(&self) -> bool;
 
-    /// Returns true if the answer was truncated at its maximum length, and its token usage.
-    fn ending(&self) -> (bool, Option<Usage>);
+    /// Returns how the answer ended, and its token usage. An answer without a finish reason is
+    /// complete.
+    fn ending(&self) -> (Ending, Option<Usage>);
 }
 
 /// Progress of an answer.
@@ -87,7 +89,7 @@ pub(super) fn pieces_of<R: AnswerParser>(
 ) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
     let screen = AnswerFilter::new(prompt, base.known.opening());
     let reading = R::of(base.known.identity(), prompt);
-    let answer = AnswerStream { base, events, clock, screen, reading, over: false };
+    let answer = AnswerStream::new(base, events, clock, screen, reading);
     from_stage(Stage::<fn() -> Clock, R>::Answering(answer))
 }
 
@@ -102,7 +104,7 @@ where
             Stage::Ordered(base, order, clock, screen, reading) => {
                 let mut clock = clock();
                 let events = clock.wait(|by| Box::pin(base.order(order, by))).await?;
-                AnswerStream { base, events, clock, screen, reading, over: false }
+                AnswerStream::new(base, events, clock, screen, reading)
             }
             Stage::Answering(answer) => answer,
             Stage::Over => return Ok(None),
@@ -133,19 +135,37 @@ struct AnswerStream<R> {
     screen: AnswerFilter,
     reading: R,
     over: bool,
+    /// True once words were passed on.
+    said: bool,
+    /// True once a call was announced.
+    called: bool,
 }
 
 impl<R: AnswerParser> AnswerStream<R> {
+    fn new(
+        base: Arc<Base>,
+        events: Events,
+        clock: Clock,
+        screen: AnswerFilter,
+        reading: R,
+    ) -> Self {
+        Self { base, events, clock, screen, reading, over: false, said: false, called: false }
+    }
+
     /// Returns the next piece. Not called after [`LlmDelta::Finished`].
     async fn next(&mut self) -> Result<LlmDelta, ProviderError> {
         loop {
             if let Some(delta) = self.screen.pop() {
                 self.clock.begun();
+                match &delta {
+                    LlmDelta::Text(text) => self.said |= !text.trim().is_empty(),
+                    LlmDelta::Calling | LlmDelta::Call(_) => self.called = true,
+                    LlmDelta::Rule(_) | LlmDelta::Finished { .. } => {}
+                }
                 return Ok(delta);
             }
             if self.over {
-                let (truncated, usage) = self.reading.ending();
-                return Ok(LlmDelta::Finished { truncated, usage });
+                return self.last();
             }
             match self.reading.progress() {
                 Progress::Going => {
@@ -163,6 +183,20 @@ impl<R: AnswerParser> AnswerStream<R> {
                 Progress::Over => self.over = true,
             }
             self.screen();
+        }
+    }
+
+    /// Returns the last piece.
+    ///
+    /// # Errors
+    /// The answer ended before it was complete, and cannot be used: it has calls, which may be others
+    /// than the model meant, or no words.
+    fn last(&self) -> Result<LlmDelta, ProviderError> {
+        let (ending, usage) = self.reading.ending();
+        let is_usable = self.said && !self.called;
+        match ending.failure(self.base.provider).filter(|_| !is_usable) {
+            Some(error) => Err(error),
+            None => Ok(LlmDelta::Finished { truncated: ending != Ending::Complete, usage }),
         }
     }
 
@@ -198,17 +232,22 @@ impl<R: AnswerParser> AnswerStream<R> {
         if self.over {
             self.reading.close();
         }
-        let (truncated, _) = self.reading.ending();
+        let (ending, _) = self.reading.ending();
+        // Truncated arguments would be different ones, or none.
+        let permits = |call: &ToolRequest| match ending {
+            Ending::Complete => true,
+            Ending::Truncated => is_whole(call),
+            Ending::Filtered | Ending::BrokenOff(_) => false,
+        };
         for delta in std::mem::take(self.reading.ready()) {
-            // Truncated arguments would be different ones, or none.
-            if truncated && matches!(&delta, LlmDelta::Call(call) if !is_whole(call)) {
-                tracing::warn!("dropped a call that was truncated at the maximum answer length");
+            if matches!(&delta, LlmDelta::Call(call) if !permits(call)) {
+                tracing::warn!("dropped a call of an answer that is not complete");
                 continue;
             }
             self.screen.push(delta);
         }
         if self.over {
-            self.screen.end(truncated);
+            self.screen.end(ending != Ending::Complete);
             if let Some(opening) = self.screen.began() {
                 self.base.known.began(opening);
             }

@@ -28,6 +28,7 @@ use super::call_assembler::{CallAssembler, Fragment};
 use super::call_ids::CallIds;
 use super::event_json::EventJson;
 use super::fields::{REASONING, REASONING_DETAILS};
+use super::finish_reason::Ending;
 use super::message_fields::MessageFields;
 use super::offered::offered;
 use super::tool_schema::normal_form;
@@ -183,10 +184,9 @@ pub(super) struct AnswerAssembler {
 }
 
 /// End of an answer, as the server reported it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Finish {
-    /// True if the answer was truncated at its maximum length.
-    truncated: bool,
+    ending: Ending,
     /// True if the same piece has content: some servers send a finish reason with each.
     with_content: bool,
 }
@@ -219,7 +219,7 @@ impl AnswerParser for AnswerAssembler {
     }
 
     fn progress(&self) -> Progress {
-        match (self.finish, self.usage) {
+        match (&self.finish, self.usage) {
             _ if self.done => Progress::Over,
             (Some(Finish { with_content: true, .. }), _) => Progress::MayGoOn,
             (Some(_), Some(_)) => Progress::Over,
@@ -243,8 +243,9 @@ impl AnswerParser for AnswerAssembler {
         self.thinks_apart
     }
 
-    fn ending(&self) -> (bool, Option<Usage>) {
-        (self.finish.is_some_and(|finish| finish.truncated), self.usage)
+    fn ending(&self) -> (Ending, Option<Usage>) {
+        let finish = self.finish.as_ref();
+        (finish.map_or(Ending::Complete, |finish| finish.ending.clone()), self.usage)
     }
 }
 
@@ -304,13 +305,11 @@ impl AnswerAssembler {
         if has_content {
             self.finish = None;
         }
-        let reason = &choice["finish_reason"];
-        if reason.as_str().map_or(reason.is_object(), |reason| !reason.is_empty()) {
+        if let Some(ending) = Ending::of(&choice["finish_reason"]) {
             if !has_content {
                 self.close();
             }
-            let truncated = matches!(reason.as_str(), Some("length" | "max_tokens" | "MAX_TOKENS"));
-            self.finish = Some(Finish { truncated, with_content: has_content });
+            self.finish = Some(Finish { ending, with_content: has_content });
         }
     }
 

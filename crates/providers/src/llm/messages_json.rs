@@ -29,6 +29,7 @@ use super::call_assembler::{MAX_CALLS, arguments_of, plain_name};
 use super::call_ids::CallIds;
 use super::chat_json::{MAX_ARGUMENTS_BYTES, whole, words};
 use super::event_json::EventJson;
+use super::finish_reason::Ending;
 use super::message_fields::MessageFields;
 use super::offered::offered;
 use super::tool_schema::normal_form;
@@ -193,11 +194,10 @@ pub(super) struct AnswerAssembler {
     called: usize,
     /// Size of the arguments of all calls so far.
     arguments_bytes: usize,
-    spoken: bool,
     thinks_apart: bool,
     usage: Usage,
-    /// Present when the answer is complete. True if it was truncated at its maximum length.
-    finish: Option<bool>,
+    /// Present when the answer is over.
+    finish: Option<Ending>,
     ready: VecDeque<LlmDelta>,
 }
 
@@ -216,12 +216,14 @@ impl AnswerParser for AnswerAssembler {
             "content_block_stop" => self.stop(index),
             "message_delta" => {
                 self.cost(&event["usage"]);
-                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
-                    return self.finish(reason);
+                if let Some(ending) = Ending::of(&event["delta"]["stop_reason"]) {
+                    self.finish(ending);
                 }
             }
             // Compatible servers may send no reason.
-            "message_stop" => self.finish = self.finish.or(Some(false)),
+            "message_stop" => {
+                self.finish.get_or_insert(Ending::Complete);
+            }
             "error" => {
                 return Err(provider_error(event["error"]["type"].as_str().unwrap_or_default()));
             }
@@ -248,7 +250,7 @@ impl AnswerParser for AnswerAssembler {
         for (_, call) in std::mem::take(&mut self.calls) {
             let call = call.whole();
             let is_empty = call.arguments.trim().is_empty();
-            if self.finish == Some(false) && (is_empty || is_whole(&call)) {
+            if self.finish == Some(Ending::Complete) && (is_empty || is_whole(&call)) {
                 self.hand_on(call);
             }
         }
@@ -262,8 +264,8 @@ impl AnswerParser for AnswerAssembler {
         self.thinks_apart
     }
 
-    fn ending(&self) -> (bool, Option<Usage>) {
-        (self.finish.unwrap_or_default(), Some(self.usage))
+    fn ending(&self) -> (Ending, Option<Usage>) {
+        (self.finish.clone().unwrap_or(Ending::Complete), Some(self.usage))
     }
 }
 
@@ -343,7 +345,6 @@ impl AnswerAssembler {
     fn say(&mut self, text: String) {
         if !text.is_empty() {
             self.release();
-            self.spoken = true;
             self.ready.push_back(LlmDelta::Text(text));
         }
     }
@@ -381,18 +382,14 @@ impl AnswerAssembler {
         self.ready.push_back(LlmDelta::Call(call));
     }
 
-    fn finish(&mut self, reason: &str) -> Result<(), ProviderError> {
-        if reason == "refusal" && !self.spoken && self.called == 0 {
-            let why = "the model declined to answer";
-            return Err(ProviderError::because(PROVIDER, ProviderErrorKind::BadRequest, why));
-        }
-        let truncated = matches!(reason, "max_tokens" | "model_context_window_exceeded");
-        if truncated {
-            self.held = self.held.take().filter(is_whole);
+    fn finish(&mut self, ending: Ending) {
+        match ending {
+            Ending::Complete => {}
+            Ending::Truncated => self.held = self.held.take().filter(is_whole),
+            Ending::Filtered | Ending::BrokenOff(_) => self.held = None,
         }
         self.release();
-        self.finish = Some(truncated);
-        Ok(())
+        self.finish = Some(ending);
     }
 }
 

@@ -14,6 +14,7 @@ mod event_json;
 mod event_reader;
 pub(crate) mod extra;
 pub(crate) mod fields;
+mod finish_reason;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub(crate) mod markup;

@@ -5,6 +5,7 @@
 
 mod asr;
 mod closing;
+mod finish_reasons;
 mod funasr;
 mod llm;
 mod llm_anthropic;

@@ -41,6 +41,31 @@ fn mistakes_are_reported_and_an_invalid_schema_accepts_everything() {
 }
 
 #[test]
+fn no_arguments_are_refused_if_a_tool_requires_some_whatever_its_schema() {
+    let usable = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+    let invalid = json!({"type": 7});
+    let remote = json!({"type": "object", "properties": {"x": {"$ref": "https://example.com/s"}}});
+    for schema in [usable, invalid, remote] {
+        let with = |required: Value| {
+            let mut schema = schema.clone();
+            schema["required"] = required;
+            schema
+        };
+        for (schema, arguments, is_right) in [
+            (schema.clone(), json!({}), true),
+            (with(json!([])), json!({}), true),
+            (with(json!(["text"])), json!({}), false),
+            (with(json!(["text"])), json!({"text": "a"}), true),
+        ] {
+            let outcome = checked(&schema, &arguments);
+            assert_eq!(outcome.is_ok(), is_right, "{schema}: {arguments}");
+            let told = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(told.contains("\"text\" is a required property"), !is_right, "{told}");
+        }
+    }
+}
+
+#[test]
 fn schemas_in_use_are_accepted() {
     let tree = json!({"type": "object", "$schema": "https://json-schema.org/draft/2020-12/schema",
         "properties": {"id": {"type": "string", "pattern": "^[a-z]{1,64}$"},

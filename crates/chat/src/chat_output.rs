@@ -4,9 +4,9 @@
 
 use hearken_dialogue::parts::Parts;
 use hearken_dialogue::tools::{Offer, Toolbox};
-use hearken_dialogue::turn_output::TurnOutput;
+use hearken_dialogue::turn_output::{CallResults, TurnOutput};
 use hearken_dialogue::{Turn, TurnError};
-use hearken_ports::{Prompt, ToolError, ToolRequest, Usage};
+use hearken_ports::{NOT_CALLED, Prompt, ToolError, ToolRequest, Usage};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -147,10 +147,12 @@ impl TurnOutput for ChatOutput<'_> {
         calls: &[ToolRequest],
         asked: &str,
         until: Instant,
-    ) -> Result<Vec<String>, TurnError> {
+    ) -> CallResults {
         if let Err(error) = self.request_record.begin().await {
             self.refused = Some(error);
-            return Err(refused_calls(calls, "the request could not be recorded"));
+            let why = "the request could not be recorded";
+            let texts = calls.iter().map(|_| format!("{NOT_CALLED}: {why}")).collect();
+            return CallResults { texts, failure: Some(refused_calls(calls, why)) };
         }
         let source = |call: &ToolRequest| offer.origin(&call.name).map(|(source, _)| source);
         if let Some(state_tools) = self.state_tools {
@@ -181,10 +183,9 @@ impl TurnOutput for ChatOutput<'_> {
         if others.count() > 0 {
             self.request_record.running.mark_acted();
         }
-        if self.state_tools.is_some_and(|state_tools| state_tools.effects().conflict) {
-            return Err(refused_calls(calls, "the state was changed meanwhile"));
-        }
-        Ok(ended.into_iter().map(|ended| ended.text).collect())
+        let conflict = self.state_tools.is_some_and(|state_tools| state_tools.effects().conflict);
+        let failure = conflict.then(|| refused_calls(calls, "the state was changed meanwhile"));
+        CallResults { texts: ended.into_iter().map(|ended| ended.text).collect(), failure }
     }
 }
 

@@ -16,7 +16,7 @@ use super::tools::calls::StoppedCall;
 use super::tools::held_call::is_own_result;
 use super::tools::outcome::{CUT_SHORT, GOES_ON, NOT_STARTED};
 use super::tools::tools_read::{note_results_before, tools_read};
-use super::turn::{Said, ToolRound, TurnEnd, TurnRecord};
+use super::turn::{Said, ToolRound, TurnEnd, TurnError, TurnRecord};
 
 /// Maximum length of older unanswered words, together with the newest, in bytes.
 const UNANSWERED_BYTES: usize = 16 << 10;
@@ -158,7 +158,8 @@ impl Memory {
     /// - If nothing was played back and no tool was called, the turn is forgotten, together with
     ///   earlier unanswered words.
     /// - If the turn failed, its calls are remembered without their results: a result may have made
-    ///   the model fail. The person will ask again, and the calls must not be made twice.
+    ///   the model fail. The person will ask again, and the calls must not be made twice. If a tool
+    ///   ended the turn, they are remembered with their results.
     /// - If the model refused the turn, only the names of its calls are remembered, as text: it may
     ///   have refused the calls. If the model refuses two turns in a row, the cause is in the
     ///   remembered messages: all of them are forgotten.
@@ -179,8 +180,10 @@ impl Memory {
         });
         let mut answer = Vec::new();
         let mut from = 0;
-        // Unintelligible words have no `user`: no model has failed then.
-        let failed = matches!(record.end, TurnEnd::Failed(_)) && record.user.is_some();
+        // Unintelligible words have no `user`: no model has failed then, nor has it if a tool ended the
+        // turn.
+        let by_tool = matches!(record.end, TurnEnd::Failed(TurnError::Tool { .. }));
+        let failed = matches!(record.end, TurnEnd::Failed(_)) && record.user.is_some() && !by_tool;
         for round in made.iter().chain(&record.rounds) {
             let text = heard_text(&record.said, from..round.after, &heard);
             from = round.after;
@@ -379,10 +382,29 @@ pub fn join(text: &mut String, next: &str) {
 mod tests {
     use std::collections::BTreeSet;
 
-    use hearken_ports::ToolRequest;
+    use hearken_ports::{ToolError, ToolRequest};
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn calls_of_a_turn_that_a_tool_ended_are_remembered_with_their_results() {
+        let call = |id: &str| {
+            let id = id.into();
+            let name = "f".into();
+            ToolRequest { id, name, arguments: "{}".into(), ..ToolRequest::default() }
+        };
+        let results = vec!["on".to_owned(), "error: late".to_owned()];
+        let round = ToolRound { after: 0, calls: vec![call("a"), call("b")], results };
+        let error = ToolError::Timeout(Duration::from_secs(10));
+        let end = TurnEnd::Failed(TurnError::Tool { tool: "f".into(), error });
+        let user = Some("light?".into());
+        let record = TurnRecord { user, said: Vec::new(), rounds: vec![round], end };
+        let mut memory = Memory::new(10, Vec::new());
+        assert!(memory.commit(&record, PlayedBack::default()));
+        let contents: Vec<_> = memory.messages().iter().map(|m| m.content.as_str()).collect();
+        assert_eq!(contents, ["light?", "", "on", "error: late"]);
+    }
 
     #[test]
     fn unheard_text_is_the_unplayed_rest_of_each_sentence() {

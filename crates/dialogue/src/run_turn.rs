@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::message_repair;
 use super::spoken_output::{FillerPhrases, SpokenOutput};
 use super::turn::{ToolRound, Turn, TurnEnd, TurnError, TurnRecord, TurnSink};
-use super::turn_output::TurnOutput;
+use super::turn_output::{CallResults, TurnOutput};
 use crate::tools::names::nearest;
 use crate::tools::{HeldCall, Offer, Toolbox, held_call};
 use crate::turn_trace::Stage;
@@ -136,9 +136,9 @@ pub async fn answer(
     // The time limit for tools starts with the first call: a model that is slow to decide uses up
     // none of it.
     let mut until = None;
-    if let Some(late) = late_results(output, &mut prompt, tools, &asked).await? {
+    if let Some(late) = late_results(output, &mut prompt, tools, &asked).await {
         until = Some(Instant::now() + settings.turn_total);
-        rounds.push(late);
+        late.add_to(rounds)?;
     }
     let mut room = MAX_WRITTEN_BYTES;
     // The server reads the answer to its question before the model does: a misled model cannot fake
@@ -149,9 +149,9 @@ pub async fn answer(
     }
     if let Some(held) = held {
         let by = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
-        let round = decide_held(output, &prompt, tools, &held, &asked, by).await?;
-        tell_results(&mut prompt, String::new(), &round);
-        rounds.push(round);
+        let decided = decide_held(output, &prompt, tools, &held, &asked, by).await;
+        tell_results(&mut prompt, String::new(), &decided.round);
+        decided.add_to(rounds)?;
     }
     while !output.is_over() {
         let late = until.is_some_and(|until| Instant::now() >= until);
@@ -180,15 +180,15 @@ pub async fn answer(
         let after = output.said();
         let language = output.language(&asked);
         let mut screened = tools.screen(&offer, &calls, &prompt.messages, &asked, language);
-        let made = match &screened.made[..] {
-            [] => Vec::new(),
-            made => traced_calls(output, tools, &offer, made, &asked, until).await?,
+        let CallResults { texts, failure } = match &screened.made[..] {
+            [] => CallResults::from(Vec::new()),
+            made => traced_calls(output, tools, &offer, made, &asked, until).await,
         };
         // A held call has a result as well: model APIs refuse a later prompt with a call that has
         // none.
-        let round = told_round(after, calls, screened.results(made));
+        let round = told_round(after, calls, screened.results(texts));
         tell_results(&mut prompt, said.text, &round);
-        rounds.push(round);
+        EndedRound { round, failure }.add_to(rounds)?;
         if let Some((held, question)) = screened.held {
             ask_person(output, tools, held, &question).await;
             return Ok(());
@@ -243,23 +243,24 @@ async fn late_results(
     prompt: &mut Prompt,
     tools: &Toolbox,
     asked: &str,
-) -> Result<Option<ToolRound>, TurnError> {
+) -> Option<EndedRound> {
     let words = prompt.messages.iter().rposition(|m| m.role == Role::User).unwrap_or_default();
     let made = prompt.messages[words..].iter().flat_map(|m| m.calls.iter().cloned()).collect();
     let calls = tools.going_on(made, asked);
     if calls.is_empty() {
-        return Ok(None);
+        return None;
     }
     let until = Instant::now() + tools.settings().turn_total;
-    let results = traced_calls(output, tools, &tools.offer(), &calls, asked, until).await?;
-    let round = told_round(0, calls, results);
+    let CallResults { texts, failure } =
+        traced_calls(output, tools, &tools.offer(), &calls, asked, until).await;
+    let round = told_round(0, calls, texts);
     for (call, result) in round.calls.iter().zip(&round.results) {
         let answers = |message: &&mut ChatMessage| message.answers == call.id;
         if let Some(message) = prompt.messages[words..].iter_mut().find(answers) {
             message.content.clone_from(result);
         }
     }
-    Ok(Some(round))
+    Some(EndedRound { round, failure })
 }
 
 /// Makes the held call if the person's words agree, and returns it as the first round of the turn.
@@ -271,7 +272,7 @@ async fn decide_held(
     held: &HeldCall,
     said: &str,
     until: Instant,
-) -> Result<ToolRound, TurnError> {
+) -> EndedRound {
     let offer = tools.offer();
     let mut calls = vec![held.request.clone()];
     message_repair::number(&mut calls, &prompt.messages);
@@ -280,16 +281,31 @@ async fn decide_held(
     // Only who was asked can agree.
     let is_another = held.by().is_some_and(|by| output.is_another(by));
     let agrees = !is_another && consent.agrees(said, held);
-    let results = match held.permitted(agrees, &offer) {
+    let CallResults { texts, failure } = match held.permitted(agrees, &offer) {
         Ok(()) => {
             // One consent covers one call. It continues even if its turn is cut, and the same words
             // get its result after a noise.
             tools.agreed_with(&calls, said);
-            traced_calls(output, tools, &offer, &calls, &held.asked, until).await?
+            traced_calls(output, tools, &offer, &calls, &held.asked, until).await
         }
-        Err(refused) => vec![refused],
+        Err(refused) => CallResults::from(vec![refused]),
     };
-    Ok(told_round(after, calls, results))
+    EndedRound { round: told_round(after, calls, texts), failure }
+}
+
+/// Round of calls, and the failure of one of them that ends the turn.
+struct EndedRound {
+    round: ToolRound,
+    failure: Option<TurnError>,
+}
+
+impl EndedRound {
+    /// Adds the round to those of the turn, also if the turn ends with it: the next turn must know
+    /// what the other calls have done.
+    fn add_to(self, rounds: &mut Vec<ToolRound>) -> Result<(), TurnError> {
+        rounds.push(self.round);
+        self.failure.map_or(Ok(()), Err)
+    }
 }
 
 /// Makes the calls of one round, as a span of the turn.
@@ -300,7 +316,7 @@ async fn traced_calls(
     calls: &[ToolRequest],
     asked: &str,
     until: Instant,
-) -> Result<Vec<String>, TurnError> {
+) -> CallResults {
     let trace = output.turn().trace().clone();
     let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
     trace.begin_with(Stage::Tool, Some(names.join(", ")));

@@ -13,7 +13,7 @@ use super::speakable::is_emoji;
 use super::speaker_tracker::unattributed;
 use super::spoken::SpokenSentences;
 use super::turn::{PlaybackProgress, Said, Sentence, Turn, TurnError, TurnEvent, TurnSink};
-use super::turn_output::TurnOutput;
+use super::turn_output::{CallResults, TurnOutput};
 use crate::tools::{Offer, ToolSettings, Toolbox};
 
 /// Minimum duration of a call before another filler phrase, however long the silence before the
@@ -283,7 +283,7 @@ impl TurnOutput for SpokenOutput<'_> {
         calls: &[ToolRequest],
         asked: &str,
         until: Instant,
-    ) -> Result<Vec<String>, TurnError> {
+    ) -> CallResults {
         let begun = Instant::now();
         let turn = self.turn;
         let mut running = tools.begin(offer, calls, asked, until);
@@ -303,7 +303,7 @@ impl TurnOutput for SpokenOutput<'_> {
         }
         let ended = running.end(turn.is_continued());
         self.done = ended.iter().all(|ended| ended.failure.is_none());
-        Ok(ended.into_iter().map(|ended| ended.text).collect())
+        CallResults::from(ended.into_iter().map(|ended| ended.text).collect::<Vec<_>>())
     }
 }
 

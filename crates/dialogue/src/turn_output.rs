@@ -8,6 +8,22 @@ use tokio::time::Instant;
 use crate::tools::{Offer, Toolbox};
 use crate::turn::{Turn, TurnError};
 
+/// Results of the calls of one round.
+#[derive(Debug)]
+pub struct CallResults {
+    /// Texts for the model, one for each call, also for calls that failed or were not made.
+    pub texts: Vec<String>,
+    /// Failure of a call that ends the turn.
+    pub failure: Option<TurnError>,
+}
+
+impl From<Vec<String>> for CallResults {
+    /// Creates results after which the turn goes on.
+    fn from(texts: Vec<String>) -> Self {
+        Self { texts, failure: None }
+    }
+}
+
 /// Output of a turn, in order: the model's words as they stream, and its tool calls.
 // The rounds use this trait and no sentences: speech, text and REST differ in the output during
 // calls and in how calls are shown, not in the rounds. Decision 0015.
@@ -66,7 +82,7 @@ pub trait TurnOutput {
     async fn pause(&mut self);
 
     /// Executes the calls of one round, each until the deadline `until`. `asked` holds the person's
-    /// words. Returns the results for the model, one for each call.
+    /// words.
     async fn calls(
         &mut self,
         tools: &Toolbox,
@@ -74,5 +90,5 @@ pub trait TurnOutput {
         calls: &[ToolRequest],
         asked: &str,
         until: Instant,
-    ) -> Result<Vec<String>, TurnError>;
+    ) -> CallResults;
 }

@@ -450,7 +450,7 @@ impl RequestExecutor {
             return true;
         }
         // The model cannot have refused messages that it did not receive.
-        if !self.has_context(wanted) {
+        if record.is_refused() && !self.has_context(wanted) {
             return false;
         }
         let before = memory.clone();

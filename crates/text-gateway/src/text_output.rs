@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use hearken_dialogue::parts::Parts;
 use hearken_dialogue::tools::calls::{EndedCall, arguments};
-use hearken_dialogue::tools::outcome::NOT_STARTED;
+use hearken_dialogue::tools::outcome::{NOT_REACHED, NOT_STARTED};
 use hearken_dialogue::tools::{Offer, Toolbox};
-use hearken_dialogue::turn_output::TurnOutput;
+use hearken_dialogue::turn_output::{CallResults, TurnOutput};
 use hearken_dialogue::{Cleaner, Turn, TurnError};
 use hearken_ports::{ToolError, ToolRequest};
 use hearken_proto::text_gateway::{CallShown, ErrorCode, ServerMessage, Status};
@@ -150,7 +150,7 @@ impl TurnOutput for TextOutput<'_> {
     }
 
     /// Executes a round of calls. A tool that takes too long ends the turn, as required by the
-    /// document (7.7 and 9.8).
+    /// document (7.7 and 9.8), and the calls after it are not made.
     async fn calls(
         &mut self,
         tools: &Toolbox,
@@ -158,29 +158,33 @@ impl TurnOutput for TextOutput<'_> {
         calls: &[ToolRequest],
         asked: &str,
         until: Instant,
-    ) -> Result<Vec<String>, TurnError> {
+    ) -> CallResults {
         let is_client = |call: &&ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
         let (own, clients): (Vec<&ToolRequest>, Vec<&ToolRequest>) =
             calls.iter().partition(|call| !is_client(call));
         let mut results: Vec<Option<String>> = vec![None; calls.len()];
+        let mut failure = None;
         for group in [own, clients] {
-            if group.is_empty() || self.is_over() {
+            if group.is_empty() || failure.is_some() || self.is_over() {
                 continue;
             }
             let requests: Vec<ToolRequest> = group.iter().map(|call| (*call).clone()).collect();
             let ended = self.make(tools, offer, &requests, asked, until).await;
             for (call, end) in group.into_iter().zip(ended) {
-                if let Some(error @ ToolError::Timeout(_)) = end.failure {
+                if let Some(error @ ToolError::Timeout(_)) = end.failure
+                    && failure.is_none()
+                {
                     let tool = origin(offer, call).1.to_owned();
-                    return Err(TurnError::Tool { tool, error });
+                    failure = Some(TurnError::Tool { tool, error });
                 }
                 if let Some(place) = calls.iter().position(|c| std::ptr::eq(c, call)) {
                     results[place] = Some(end.text);
                 }
             }
         }
-        let not_made = || NOT_STARTED.to_owned();
-        Ok(results.into_iter().map(|result| result.unwrap_or_else(not_made)).collect())
+        let not_made = if failure.is_some() { NOT_REACHED } else { NOT_STARTED };
+        let texts = results.into_iter().map(|result| result.unwrap_or_else(|| not_made.to_owned()));
+        CallResults { texts: texts.collect(), failure }
     }
 }
 

@@ -11,6 +11,9 @@ pub const CUT_SHORT: &str =
 /// Text for the model if the person interrupted before the call was started.
 pub const NOT_STARTED: &str = "error: the person interrupted; the call was not made";
 
+/// Text for the model if the call was not started, because another one of its round ended the turn.
+pub const NOT_REACHED: &str = "error: not called, because another call did not end in time";
+
 /// Text for the model if the call continues though the person interrupted.
 pub const GOES_ON: &str = "the person interrupted; the call goes on without its result";
 

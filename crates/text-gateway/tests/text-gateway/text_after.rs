@@ -160,8 +160,6 @@ async fn ten_turns_after_any_event_are_undisturbed() {
         "a model that is too late",
         "a model that breaks off",
         "a model without words",
-        "a client's tool that is too late",
-        "a server's tool that is too late",
         "a cancelled request",
         "a sweep",
         "an end by another connection",
@@ -181,6 +179,8 @@ async fn ten_turns_after_an_event_continue_from_its_legitimate_memory() {
     freeze();
     let undisturbed = ten_turns(&mut talk().await).await;
     for (event, kind) in [
+        ("a client's tool that is too late", "client"),
+        ("a server's tool that is too late", "hang"),
         ("a request cancelled while it is written", "hesitant"),
         ("a request cancelled while a client's tool runs", "client"),
         ("a request cancelled while a server's tool runs", "server"),

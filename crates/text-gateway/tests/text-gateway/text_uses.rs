@@ -166,6 +166,32 @@ impl Client {
 }
 
 #[actix::test]
+async fn the_next_turn_knows_all_calls_of_a_round_that_a_late_tool_ended() {
+    freeze();
+    let late = |seconds| format!("Tool: error: the tool did not answer within {seconds} s");
+    let not_reached = "Tool: error: not called, because another call did not end in time";
+    for (kind, code, results) in [
+        ("mixed", "TOOL_RESULT_TIMEOUT", [late(30), "Tool: on".into(), late(30)]),
+        ("stuck", "TOOL_EXECUTION_FAILED", ["Tool: on".into(), late(10), not_reached.into()]),
+    ] {
+        for has_context in [true, false] {
+            let instances = Instances::start(1);
+            let mut client = Client::connect(&instances, 0).await;
+            client.ask("one plain").await;
+            client.send(&json!({"type": "configure", "enable_context": has_context}));
+            client.say(&format!("two {kind}"));
+            assert_eq!(client.until_error().await["code"], code, "{kind}");
+            client.send(&json!({"type": "configure", "enable_context": true}));
+            client.ask("three plain").await;
+            let asked = format!("User: two {kind}");
+            let turn = [asked, "Assistant: ".into()].into_iter().chain(results.clone());
+            let prompt = last_prompt(&instances);
+            assert_eq!(prompt[2..7], turn.collect::<Vec<_>>(), "{kind}, {has_context}");
+        }
+    }
+}
+
+#[actix::test]
 async fn other_instances_do_not_remove_a_session_in_use() {
     freeze();
     let instances = Instances::start(2);

@@ -278,6 +278,10 @@ fn kept(request: &Request) -> Option<Turn> {
         Outcome::Cancelled { content, calls } if !content.is_empty() || *calls > 0 => {
             Some(Turn { words, answer: content.clone(), may: false })
         }
+        // The client did not send a result in time: the calls are remembered.
+        Outcome::Failed if matches!(request.kind(), "client" | "mixed") => {
+            Some(Turn { words, answer: String::new(), may: false })
+        }
         // Whether its calls had started depends on when the client left.
         Outcome::Left(_) if matches!(request.kind(), "server" | "client" | "mixed") => {
             Some(Turn { words, answer: String::new(), may: true })

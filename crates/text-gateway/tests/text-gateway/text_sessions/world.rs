@@ -141,6 +141,7 @@ fn deeds(kind: &str) -> (Duration, &'static [(&'static str, &'static str)]) {
         "client" => (ms(10), &[("lamp", "{}"), ("lamp", "[1]"), ("radio", "{}")]),
         "many" => (ms(10), &MANY),
         "hang" => (ms(10), &[("hang", "{}")]),
+        "stuck" => (ms(10), &[("turn_on", "{}"), ("hang", "{}"), ("lamp", "{}")]),
         "mixed" => (ms(10), &[("lamp", "{}"), ("turn_on", "null"), ("lamp", "")]),
         _ => (ms(10), &[]),
     }

@@ -10,7 +10,7 @@ use actix_http::ws::{Codec, Frame, Message};
 use actix_web::error::PayloadError;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::codec::{Decoder as _, Encoder as _};
@@ -71,6 +71,7 @@ pub struct MemorySocket {
     up: Option<mpsc::UnboundedSender<Result<Bytes, PayloadError>>>,
     down: mpsc::UnboundedReceiver<Down>,
     answers: Rc<Cell<bool>>,
+    reads: watch::Sender<bool>,
     epoch: Instant,
 }
 
@@ -87,11 +88,21 @@ impl MemorySocket {
         let epoch = Instant::now();
         let answers = Rc::new(Cell::new(answers));
         let answering = Rc::clone(&answers);
+        let (reads, mut reading) = watch::channel(true);
         actix::spawn(async move {
             let mut out = std::pin::pin!(out);
             let mut codec = Codec::new().max_size(1 << 20).client_mode();
             let mut buffer = BytesMut::new();
-            while let Some(Ok(bytes)) = out.next().await {
+            loop {
+                if reading.wait_for(|reads| *reads).await.is_err() {
+                    return;
+                }
+                let sent = tokio::select! {
+                    biased;
+                    Ok(_) = reading.wait_for(|reads| !*reads) => continue,
+                    sent = out.next() => sent,
+                };
+                let Some(Ok(bytes)) = sent else { break };
                 buffer.extend_from_slice(&bytes);
                 while let Ok(Some(frame)) = codec.decode(&mut buffer) {
                     let answer = match &frame {
@@ -115,7 +126,7 @@ impl MemorySocket {
             // The test may have ended already.
             tell.send(gone).unwrap_or_default();
         });
-        Self { up: Some(up), down, answers, epoch }
+        Self { up: Some(up), down, answers, reads, epoch }
     }
 
     /// Returns the time since the socket was opened.
@@ -139,6 +150,12 @@ impl MemorySocket {
     /// Returns the next message, if one comes before the deadline.
     pub async fn next_by(&mut self, deadline: Instant) -> Option<Down> {
         tokio::time::timeout_at(deadline, self.down.recv()).await.ok().flatten()
+    }
+
+    /// Accepts no more of what the server sends, as a socket does whose peer does not read; or
+    /// accepts it again.
+    pub fn read(&self, reads: bool) {
+        self.reads.send_replace(reads);
     }
 
     /// Stops answering pings and a Close.

@@ -16,9 +16,10 @@ use hearken_proto::text_gateway::{
     ErrorCode, RegisteredTool, Registration, ServerMessage, ToolRefusal, ToolResult,
 };
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::TextGatewaySettings;
+use super::outbox::Outbox;
 
 /// Name of the source.
 pub(crate) const SOURCE: &str = "client";
@@ -31,7 +32,7 @@ type Outcome = Result<Value, String>;
 #[derive(Clone)]
 pub(crate) struct ClientTools {
     settings: Arc<TextGatewaySettings>,
-    outbox: mpsc::Sender<ServerMessage>,
+    outbox: Outbox,
     /// Memory reserved for the connection.
     memory: PeerMemory,
     tools: Arc<Mutex<KeptTools>>,
@@ -47,7 +48,7 @@ type PendingCalls = Arc<Mutex<HashMap<String, oneshot::Sender<Outcome>>>>;
 impl ClientTools {
     pub(crate) fn new(
         settings: Arc<TextGatewaySettings>,
-        outbox: mpsc::Sender<ServerMessage>,
+        outbox: Outbox,
         memory: PeerMemory,
     ) -> Self {
         let tools = Arc::default();
@@ -201,7 +202,9 @@ impl ToolSource for ClientTools {
             let ToolCall { name: tool_name, arguments, .. } = call;
             let callback = ServerMessage::ToolCallback { call_id, tool_name, arguments };
             let gone = || ToolError::Unavailable("the client has left".into());
-            outbox.send(callback).await.map_err(|_| gone())?;
+            if !outbox.send(callback).await {
+                return Err(gone());
+            }
             let result = tokio::select! {
                 result = result => result.map_err(|_| gone())?,
                 () = outbox.closed() => return Err(gone()),
@@ -239,6 +242,8 @@ impl Drop for WaitedFor {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
@@ -247,7 +252,7 @@ mod tests {
     }
 
     fn tools(max_count: usize) -> (ClientTools, mpsc::Receiver<ServerMessage>) {
-        let (outbox, sent) = mpsc::channel(4);
+        let (outbox, sent) = Outbox::new(CancellationToken::new());
         let settings = TextGatewaySettings {
             client_tools_max_count: max_count,
             ..TextGatewaySettings::default()

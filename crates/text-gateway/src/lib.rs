@@ -1,11 +1,12 @@
 //! The text gateway: the actor of a text client's socket, its requests, sessions and tools. Not for devices.
 //!
-//! Reading order: [`text_client`], [`requests`], `conversation`, `text_output`, `failures`,
+//! Reading order: [`text_client`], `outbox`, [`requests`], `conversation`, `text_output`, `failures`,
 //! `client_tools`, [`sessions`], [`session`].
 
 mod client_tools;
 mod conversation;
 mod failures;
+mod outbox;
 pub mod requests;
 pub mod session;
 pub mod sessions;

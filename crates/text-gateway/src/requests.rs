@@ -23,13 +23,13 @@ use hearken_ports::{
 };
 use hearken_proto::ids::SessionId;
 use hearken_proto::text_gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::client_tools::ClientTools;
 use super::conversation::{Conversation, LeftConversations};
 use super::failures::failure_message;
+use super::outbox::Outbox;
 use super::session::{InUse, TextSession};
 use super::sessions::{SessionUnavailable, Sessions};
 use super::text_output::TextOutput;
@@ -124,7 +124,7 @@ pub(crate) struct RequestExecutor {
     pub(crate) tools: ClientTools,
     /// Conversations that the connection has left for another session.
     pub(crate) left: LeftConversations,
-    pub(crate) outbox: mpsc::Sender<ServerMessage>,
+    pub(crate) outbox: Outbox,
     /// Cancelled when the client has left.
     pub(crate) connection: CancellationToken,
     /// Warnings about requests of this connection.
@@ -288,7 +288,7 @@ impl RequestExecutor {
 
     async fn send(&self, message: ServerMessage) {
         // A client that has left needs no answer.
-        self.outbox.send(message).await.unwrap_or_default();
+        let _sent = self.outbox.send(message).await;
     }
 
     async fn connected(&self, own: Conversation, used: &InUse) -> Conversation {

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client_tools::ClientTools;
 use crate::conversation::{Conversation, LeftConversations};
+use crate::outbox::Outbox;
 use crate::requests::{Preferences, Request, RequestExecutor};
 use crate::{InUse, TextGateway};
 
@@ -41,9 +42,6 @@ const MAX_WAITING: usize = 10;
 /// second is over: a flooding client must not block others on the same thread.
 const MAX_FRAMES: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Capacity of the queue of messages to the client; when it is full, the turn waits.
-const OUTBOX: usize = 16;
 
 /// WebSocket of one text client.
 pub struct TextClientActor {
@@ -74,9 +72,7 @@ impl TextClientActor {
     pub fn new(service: TextGateway, slot: Option<Slot>, process: CancellationToken) -> Self {
         let session = service.sessions.begin();
         let span = tracing::info_span!("text client", session = %session.id().short());
-        let (outbox, messages) = mpsc::channel(OUTBOX);
         let memory = slot.as_ref().map(|slot| slot.memory().clone()).unwrap_or_default();
-        let tools = ClientTools::new(service.settings.get(), outbox.clone(), memory.clone());
         let client = session.id().to_string();
         let turns =
             TurnFactory::new(process).traced(&service.turn_journal, ClientKind::Text, &client);
@@ -85,6 +81,8 @@ impl TextClientActor {
         let rate = service.rates.of(None, address);
         let turns = turns.in_role(Arc::new(move || roles.role())).at_rate(rate);
         let connection = turns.connection().clone();
+        let (outbox, messages) = Outbox::new(connection.clone());
+        let tools = ClientTools::new(service.settings.get(), outbox.clone(), memory);
         let executor = RequestExecutor {
             service,
             tools,
@@ -270,7 +268,8 @@ impl Actor for TextClientActor {
         actor_metrics().text_clients.increment(1);
         let ended = wrap_future::<_, Self>(self.turns.connection().clone().cancelled_owned());
         ctx.spawn(ended.map(|(), act, ctx| {
-            let fault = act.turns.fault();
+            let is_stalled = act.executor.outbox.is_stalled();
+            let fault = if is_stalled { Fault::Lagging } else { act.turns.fault() };
             act.leave(fault, ctx);
         }));
         if let Some(messages) = self.messages.take() {

@@ -13,11 +13,11 @@ use hearken_dialogue::{Cleaner, Turn, TurnError};
 use hearken_ports::{ToolError, ToolRequest};
 use hearken_proto::text_gateway::{CallShown, ErrorCode, ServerMessage, Status};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::client_tools;
+use super::outbox::Outbox;
 
 /// Error text of a call without a result, because its request was cancelled.
 const CANCELLED: &str = "the request was cancelled before there was a result";
@@ -27,7 +27,7 @@ pub(super) struct TextOutput<'a> {
     turn: &'a Turn,
     /// Cancelled when the client has left.
     connection: &'a CancellationToken,
-    outbox: &'a mpsc::Sender<ServerMessage>,
+    outbox: &'a Outbox,
     streams: bool,
     cleaner: Cleaner,
     /// Set if the client has left.
@@ -42,7 +42,7 @@ impl<'a> TextOutput<'a> {
     pub(super) fn new(
         turn: &'a Turn,
         connection: &'a CancellationToken,
-        outbox: &'a mpsc::Sender<ServerMessage>,
+        outbox: &'a Outbox,
         streams: bool,
     ) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl<'a> TextOutput<'a> {
         let sent = tokio::select! {
             biased;
             () = self.turn.cancelled() => false,
-            sent = self.outbox.send(message) => sent.is_ok(),
+            sent = self.outbox.send(message) => sent,
         };
         self.gone |= !sent;
     }

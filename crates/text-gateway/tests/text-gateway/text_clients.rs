@@ -21,6 +21,7 @@ use hearken_ports::{
     BoxError, KeptSession, Llm, LlmDelta, Prompt, ProviderError, ProviderErrorKind, SessionLock,
     SessionLocks, SessionStore, StoreOutcome, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
 };
+use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use hearken_socket::testkit::{MemorySocket, Received};
 use hearken_text_gateway::text_client::TextClientActor;
@@ -396,6 +397,50 @@ async fn a_client_without_pongs_is_closed_after_300_s() {
     tokio::time::sleep(Duration::from_secs(3_000)).await;
     alive.send(&json!({"type": "ping"}));
     alive.until("pong").await;
+}
+
+impl Client {
+    /// Asks for a long answer, piece by piece, and does not read it.
+    async fn reads_no_answer(&mut self) {
+        self.send(&json!({"type": "configure", "stream": true}));
+        let pieces = vec!["Well, well. "; 100];
+        self.script.llm.lock().unwrap().push_back(LlmAct::Write(pieces, ms(10)));
+        self.say("talk");
+        self.until("llm_delta").await;
+        self.socket.read(false);
+    }
+}
+
+#[actix::test]
+async fn a_client_whose_socket_accepts_nothing_for_30_s_is_closed_with_its_turn() {
+    let mut client = Client::connect().await;
+    let mut other = Client::enter(client.service.clone(), Arc::default(), true).await;
+    client.reads_no_answer().await;
+    let begun = other.socket.now();
+    // The turn holds the memory of its session.
+    let session = &client.session;
+    other.send(&json!({"type": "text_input", "text": "hi", "session_id": session}));
+    other.until("llm_response").await;
+    let took = other.socket.now() - begun;
+    assert!((ms(30_000)..ms(31_000)).contains(&took), "{took:?}");
+    client.socket.read(true);
+    let lagging = Received::Closed(Fault::Lagging.row().close_code);
+    while client.next().await.1 != lagging {}
+}
+
+#[actix::test]
+async fn a_client_that_reads_slowly_gets_its_whole_answer() {
+    let mut client = Client::connect().await;
+    client.reads_no_answer().await;
+    for _ in 0..5 {
+        tokio::time::sleep(ms(29_000)).await;
+        client.socket.read(true);
+        tokio::time::sleep(ms(20)).await;
+        client.socket.read(false);
+    }
+    client.socket.read(true);
+    let told = client.until("llm_response").await;
+    assert_eq!(told["content"].as_str().unwrap().matches("Well, well.").count(), 100);
 }
 
 #[actix::test]

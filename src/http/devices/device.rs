@@ -44,6 +44,9 @@ pub struct DeviceEndpoint {
 /// Maximum wait for a device's firmware version, which is only used for statistics.
 const FIRMWARE_WITHIN: Duration = Duration::from_millis(100);
 
+/// Refusal of a device from outside without a client id.
+const NO_CLIENT_ID: &str = "a device from outside has to send its Client-Id";
+
 /// Admitted device.
 struct Admitted {
     caller: Caller,
@@ -126,6 +129,9 @@ async fn admit(
         Ok(caller) => caller,
     };
     access.auth.allows(&caller.device_id)?;
+    if rule == AdmissionRule::NoClientId {
+        return Err(refusal(Fault::Unauthorized, NO_CLIENT_ID));
+    }
     let now = Timestamp::now();
     let checked = access.check_token(request, &caller, &bearer(request)).await;
     let refused = |error: TokenError| {

@@ -18,7 +18,8 @@ use crate::http::AccessControl;
 use crate::http::fault::{Refusal, refusal, store_failed};
 use crate::http::middleware::address_of;
 use crate::http::params;
-use crate::http::request_identity::{Caller, bearer_in};
+use crate::http::peer::Peer;
+use crate::http::request_identity::{Caller, bearer_in, client_of};
 
 /// Result of a boot request.
 pub(crate) enum Boot {
@@ -44,6 +45,9 @@ pub(crate) enum AdmissionRule {
     Bound,
     /// A token, which the OTA address gives to bound devices only.
     Token,
+    /// Cannot be met: the caller is from outside and sends no client id, so it is known only by its
+    /// MAC address, which is not secret. It gets neither a session nor a code.
+    NoClientId,
 }
 
 impl AdmissionRule {
@@ -52,10 +56,8 @@ impl AdmissionRule {
         let admitted = match self {
             Self::Open => true,
             Self::Code => device.bound,
-            // Without a client id, the caller is known by its MAC address only, which others can learn.
-            Self::Bound | Self::Token => {
-                counts_as_bound(device) && !caller.client_id.expose().is_empty()
-            }
+            Self::Bound | Self::Token => counts_as_bound(device),
+            Self::NoClientId => false,
         };
         admitted && is_of(device, caller)
     }
@@ -75,13 +77,19 @@ pub(crate) fn is_of(device: &Device, caller: &Caller) -> bool {
 impl AccessControl {
     /// Returns the requirement for a device that sends this request.
     pub(crate) fn admission_rule(&self, request: &HttpRequest) -> AdmissionRule {
-        match self.ota.admit {
+        let rule = match self.ota.admit {
             _ if self.ota.binding => AdmissionRule::Code,
             _ if !self.auth.is_from_outside(request) => AdmissionRule::Open,
             DeviceAdmission::Anyone => AdmissionRule::Open,
             DeviceAdmission::Bound => AdmissionRule::Bound,
             DeviceAdmission::Token => AdmissionRule::Token,
+        };
+        // Independent of `auth.required`: a code binds a device even if no device needs a token.
+        let is_outside = Peer::of(request) == Peer::Elsewhere;
+        if rule != AdmissionRule::Open && is_outside && client_of(request).is_empty() {
+            return AdmissionRule::NoClientId;
         }
+        rule
     }
 
     /// Returns true if a device with a token belongs to the household and may use its tools: it is
@@ -94,7 +102,8 @@ impl AccessControl {
             tracing::warn!(%error, "cannot check if a device from outside is bound");
             None
         });
-        stored.is_some_and(|device| AdmissionRule::Bound.admits(&device, caller))
+        !caller.client_id.is_empty()
+            && stored.is_some_and(|device| AdmissionRule::Bound.admits(&device, caller))
     }
 
     /// Records a booting device that needs a token or a binding, and decides what it receives.
@@ -106,14 +115,17 @@ impl AccessControl {
         now: Timestamp,
     ) -> Result<Boot, Refusal> {
         let rule = self.admission_rule(request);
+        if rule == AdmissionRule::NoClientId {
+            // Nothing is stored either: the id may be that of a device at home.
+            return Ok(Boot::Refused);
+        }
         // If every device must be bound, a report alone gives no token: the latest client may be recorded.
         let clients =
             if rule == AdmissionRule::Code { ClientRule::Latest } else { ClientRule::First };
-        let reported = match rule {
-            AdmissionRule::Open | AdmissionRule::Code => Ok(report.clone()),
-            AdmissionRule::Bound | AdmissionRule::Token => {
-                self.unclaimed(rule, caller, report).await
-            }
+        let reported = if matches!(rule, AdmissionRule::Open | AdmissionRule::Code) {
+            Ok(report.clone())
+        } else {
+            self.unclaimed(rule, caller, report).await
         };
         let stored = async { self.store.report(&reported?, clients, now).await };
         let device = match stored.await {

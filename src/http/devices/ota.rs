@@ -275,7 +275,8 @@ pub(crate) async fn activate(
     let may_talk = device.as_ref().is_some_and(|device| rule.admits(device, &caller));
     // A caller from outside who has not the device's client id learns nothing about the device, not
     // even whether there is one: a MAC address can be guessed.
-    if !may_talk && access.auth.is_from_outside(&request) {
+    let is_outside = access.auth.is_from_outside(&request) || rule == AdmissionRule::NoClientId;
+    if !may_talk && is_outside {
         return Ok(waits());
     }
     let Some(device) = device else {

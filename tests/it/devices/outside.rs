@@ -1,15 +1,15 @@
 //! Devices from outside the private networks, or through a proxy: access before and after they are
 //! bound. Not for codes and tokens themselves.
 
-use hearken::config::{Config, DeviceAdmission};
+use hearken::config::{AuthRequired, Config, DeviceAdmission};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use sqlx::any::AnyPoolOptions;
 
 use super::{
-    CLIENT, DEVICE, as_admin, as_device, bind, binding, boot, greeted, guarded, headers, read,
-    report, upgrade,
+    CLIENT, DEVICE, as_admin, as_device, bind, binding, boot, boot_as, greeted, guarded, headers,
+    read, report, upgrade,
 };
 use crate::support::app::{TestServer, Vendors};
 
@@ -96,6 +96,57 @@ async fn a_device_from_outside_has_no_session_before_it_is_bound() {
     assert_eq!(as_admin(&server, Method::DELETE, &one).send().await.unwrap().status(), 204);
     assert_eq!(upgrade(&server, &from_outside(Some(token))).await.0, 401);
     assert!(boot_from_outside(&server).await["activation"]["code"].is_string());
+}
+
+#[tokio::test]
+async fn a_device_from_outside_without_a_client_id_has_no_session_and_binds_nothing() {
+    const UNKNOWN: &str = "02:00:00:00:00:99";
+    let rules: [(&str, fn(&mut Config)); 4] = [
+        ("a code", binding),
+        ("a code, without tokens", |config| {
+            binding(config);
+            config.auth.required = AuthRequired::Never;
+        }),
+        ("bound", guarded),
+        ("a token", |config| {
+            guarded(config);
+            config.devices.admit = DeviceAdmission::Token;
+        }),
+    ];
+    let vendors = Vendors::start().await;
+    for (rule, configure) in rules {
+        let server = TestServer::start(&vendors, configure).await;
+        // At home, a board without a client id is known by its device id alone.
+        if let Some(code) = boot_as(&server, "").await["activation"]["code"].as_str() {
+            assert_eq!(bind(&server, code).await.status(), 200, "{rule}");
+        }
+        let at_home = boot_as(&server, "").await;
+        let token = token_in(&at_home);
+        for device in [DEVICE, UNKNOWN] {
+            let ask = |method: Method, path: &str| {
+                let asked = reqwest::Client::new().request(method, server.http_url(path));
+                asked.header(PROXY.0, PROXY.1).header("Device-Id", device).json(&json!({})).send()
+            };
+            for method in [Method::POST, Method::GET] {
+                let (status, told) = read(ask(method, "/xiaozhi/ota/").await.unwrap()).await;
+                assert_eq!(status, 200, "{rule} {device}: {told}");
+                assert_eq!((token_in(&told), told.get("activation")), ("", None), "{rule}: {told}");
+            }
+            let activated = ask(Method::POST, "/xiaozhi/ota/activate").await.unwrap();
+            assert_eq!(activated.status(), 202, "{rule} {device}");
+            for token in [None, Some("sesame"), Some(token)] {
+                let asked = format!("{}{}: {}\r\n", headers(device, "", token), PROXY.0, PROXY.1);
+                let (status, message) = upgrade(&server, &asked).await;
+                assert_eq!(status, 401, "{rule} {device} {token:?}: {message}");
+                assert!(message.contains("Client-Id"), "{rule} {device} {token:?}: {message}");
+            }
+        }
+        let unknown = as_admin(&server, Method::GET, &format!("/api/devices/{UNKNOWN}"));
+        assert_eq!(unknown.send().await.unwrap().status(), 404, "{rule}: nothing is stored");
+        let (status, message) = upgrade(&server, &headers(DEVICE, "", Some(token))).await;
+        assert_eq!(status, 101, "{rule}: the board at home is unaffected: {message}");
+        server.stop().await;
+    }
 }
 
 /// The answers of the activation to a stranger who sends this device id, without and with a proof

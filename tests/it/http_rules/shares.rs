@@ -37,6 +37,7 @@ async fn open(url: String, address: &str) -> Result<Socket, StatusCode> {
     // A second connection of the same device would replace the first.
     let id = format!("02:00:{:08x}", NEXT_DEVICE.fetch_add(1, Ordering::Relaxed));
     request.headers_mut().insert("device-id", id.parse().unwrap());
+    request.headers_mut().insert("client-id", id.parse().unwrap());
     match connect_async(request).await {
         Ok((socket, _)) => Ok(socket),
         Err(Error::Http(answer)) => Err(answer.status()),

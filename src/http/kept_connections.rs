@@ -7,12 +7,12 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use actix_web::Error;
 use actix_web::body::BoxBody;
 use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
 use actix_web::middleware::Next;
 use actix_web::rt::net::TcpStream;
+use actix_web::{Error, HttpRequest};
 use hearken_base::slots::Slot;
 use socket2::{SockRef, Socket};
 use tokio::time::Instant;
@@ -75,6 +75,24 @@ impl Watched {
 fn close(socket: &Socket) {
     if let Err(error) = socket.shutdown(Shutdown::Read) {
         tracing::debug!(%error, "cannot close a connection");
+    }
+}
+
+/// Returns a further handle of the connection of a request; `None` if the connection is not watched.
+pub(crate) fn handle_of(request: &HttpRequest) -> Option<Socket> {
+    let connection = request.conn_data::<KeptConnection>()?;
+    let state = connection.0.lock();
+    let handle = state.socket.as_ref()?.try_clone();
+    handle
+        .inspect_err(|error| tracing::debug!(%error, "cannot copy the handle of a connection"))
+        .ok()
+}
+
+/// Breaks a connection off. What its peer has not received yet is dropped.
+pub(crate) fn break_off(socket: &Socket) {
+    let broken = socket.set_linger(Some(Duration::ZERO));
+    if let Err(error) = broken.and_then(|()| socket.shutdown(Shutdown::Both)) {
+        tracing::debug!(%error, "cannot break a connection off");
     }
 }
 

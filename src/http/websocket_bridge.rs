@@ -17,9 +17,10 @@ use hearken_socket::{
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::http::fault::{RouteResult, refusal};
+use crate::http::lasting_access::LastingAccess;
 
 /// Capacity of the inbound queue; a peer that floods it is disconnected.
 const INCOMING: usize = 64;
@@ -64,6 +65,8 @@ pub(crate) struct WebSocketBridge {
     address: String,
     last_heard: Instant,
     process: CancellationToken,
+    /// Resolves when the peer may no longer use the socket.
+    unauthorized: Option<WaitForCancellationFutureOwned>,
 }
 
 type Ctx = SocketContext<WebSocketBridge>;
@@ -85,19 +88,24 @@ impl WebSocketBridge {
             address: limits.address,
             last_heard: Instant::now(),
             process,
+            unauthorized: None,
         }
     }
 
-    /// Answers the handshake and starts the bridge; refuses a request that is not a handshake with this text.
+    /// Answers the handshake and starts the bridge, which ends with the access; refuses a request
+    /// that is not a handshake with this text.
     pub(crate) fn open(
-        self,
+        mut self,
+        access: LastingAccess,
         request: &HttpRequest,
         payload: web::Payload,
         no_handshake: &str,
     ) -> RouteResult {
         let max_bytes = self.max_message_bytes;
         let budget = self.budget.clone();
-        hearken_socket::upgrade_with_budget(self, request, payload, max_bytes, budget)
+        self.unauthorized = Some(access.ended());
+        access
+            .socket_with_budget(self, request, payload, max_bytes, budget)
             .map_err(|_| refusal(Fault::BadRequest, no_handshake))
     }
 
@@ -128,6 +136,11 @@ impl Actor for WebSocketBridge {
         let (to_whom, incoming) = mpsc::channel(INCOMING);
         let (outgoing, from_whom) = mpsc::channel(OUTGOING);
         self.incoming = Some(to_whom);
+        // Before the handler and its messages: neither goes on after the end of the access.
+        if let Some(unauthorized) = self.unauthorized.take() {
+            let ended = wrap_future::<_, Self>(unauthorized);
+            ctx.spawn(ended.map(|(), act, ctx| act.leave(Fault::Unauthorized, ctx)));
+        }
         ctx.add_stream(ReceiverStream::new(from_whom).map(Outgoing));
         // Owned by this actor: dropped with it.
         let attending = wrap_future::<_, Self>(begin(incoming, outgoing));

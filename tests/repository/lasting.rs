@@ -1,26 +1,36 @@
-//! Responses that outlast their request: SECURITY.md lists each long-lived route with what ends it.
-//! Tests of the routes show that it does.
+//! Responses that outlast their request: one file creates them all and ends them with the access of
+//! their clients, and SECURITY.md lists each long-lived route with what ends it. Tests of that file
+//! and of the routes show that it does.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::root;
 use super::tidy::complain;
 
 /// Heading of the table in SECURITY.md: route, file, what ends it.
 const HEADING: &str = "## What lasts, and what ends it\n";
+/// The file that creates these responses.
+const CREATOR: &str = "src/http/lasting_access.rs";
 /// Calls that create a response which outlasts its request.
-const LASTING: [&str; 6] = [
-    "hearken_socket::upgrade(",
-    "hearken_socket::upgrade_with_limit(",
-    "WebSocketBridge::new(",
+const LASTING: [&str; 7] = [
+    "hearken_socket::upgrade",
+    "hearken_socket::attach",
     ".streaming(",
-    "SizedStream::new(",
-    "NamedFile",
+    "SizedStream",
+    "BodyStream",
+    "file.into_response(",
+    "image.into_response(",
+];
+/// Kinds of access, each with the words that SECURITY.md has about it.
+const KINDS: [(&str, &str); 3] = [
+    ("LastingAccess::of", "checked again"),
+    ("LastingAccess::until(", "at every instance"),
+    ("LastingAccess::unending(", "does not end"),
 ];
 
-/// Files below `src/http` with such responses.
-fn lasting_files() -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// Files below `src/http` without their tests, by name.
+fn product_files() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
     let mut folders = vec![root().join("src/http")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -29,15 +39,33 @@ fn lasting_files() -> BTreeSet<String> {
                 folders.push(path);
                 continue;
             }
-            let text = std::fs::read_to_string(&path).unwrap();
-            let product = text.split("#[cfg(test)]").next().unwrap_or_default();
-            if LASTING.iter().any(|call| product.contains(call)) {
-                let relative = path.strip_prefix(root()).unwrap();
-                found.insert(relative.to_string_lossy().trim_start_matches("./").to_owned());
+            if path.ends_with("tests.rs") {
+                continue;
             }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let product = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            let relative = path.strip_prefix(root()).unwrap().to_string_lossy();
+            found.insert(relative.trim_start_matches("./").to_owned(), product);
         }
     }
     found
+}
+
+#[test]
+fn every_long_lived_response_is_created_with_the_access_of_its_client() {
+    let mut faults = Vec::new();
+    let files = product_files();
+    let creator = files.get(CREATOR).expect("the file exists");
+    assert!(creator.contains(LASTING[0]) && creator.contains(LASTING[2]), "it creates them");
+    for (file, text) in files.iter().filter(|(file, _)| *file != CREATOR) {
+        for call in LASTING.iter().filter(|call| text.contains(**call)) {
+            faults.push(format!("{file} calls `{call}`: create this response by {CREATOR}"));
+        }
+        if text.contains("NamedFile") && !text.contains(".named_file(") {
+            faults.push(format!("{file} answers with a file: create this response by {CREATOR}"));
+        }
+    }
+    complain(faults);
 }
 
 #[test]
@@ -46,20 +74,29 @@ fn security_md_lists_every_long_lived_route() {
     let table = text.split(HEADING).nth(1).expect("SECURITY.md has the table");
     let table = table.split("\n## ").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));
-    let named: BTreeSet<String> = rows
+    let mut named: BTreeMap<String, &str> = rows
         .map(|row| {
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
             let [_, file, ends] = cells[..] else { panic!("three cells: {row}") };
-            assert!(!ends.is_empty(), "{row}");
-            file.trim_matches('`').to_owned()
+            (file.trim_matches('`').to_owned(), ends)
         })
         .collect();
-    let found = lasting_files();
     let mut faults = Vec::new();
-    for file in found.difference(&named) {
-        faults.push(format!("{file} has lasting responses: SECURITY.md must say what ends them"));
+    for (file, text) in product_files().into_iter().filter(|(file, _)| file != CREATOR) {
+        let kinds: Vec<_> = KINDS.iter().filter(|(kind, _)| text.contains(kind)).collect();
+        if kinds.is_empty() {
+            continue;
+        }
+        let Some(ends) = named.remove(&file) else {
+            faults
+                .push(format!("{file} has lasting responses: SECURITY.md must say what ends them"));
+            continue;
+        };
+        for (kind, words) in kinds.into_iter().filter(|(_, words)| !ends.contains(words)) {
+            faults.push(format!("{file} has `{kind}`: SECURITY.md must say \"{words}\" about it"));
+        }
     }
-    for file in named.difference(&found) {
+    for file in named.keys() {
         faults.push(format!("{file} is in SECURITY.md but has no long-lived responses"));
     }
     complain(faults);

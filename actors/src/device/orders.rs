@@ -13,6 +13,7 @@ use hearken_socket::SocketContext;
 use tokio::time::Instant;
 
 use super::DeviceActor;
+use crate::device_registry::RegisteredSocket;
 use crate::messages::DeviceOrder;
 
 /// Maximum number of messages that wait to be spoken at the end of a turn.
@@ -29,10 +30,13 @@ impl DeviceActor {
     /// device.
     pub(super) fn register(&mut self, tools: Option<Arc<dyn ToolSource>>, ctx: &mut Ctx) {
         let device_id = self.connection.device_id.clone();
-        let session_id = self.session_id.clone();
-        let orders = ctx.address().recipient();
-        let device_registry = &self.rules.device_registry;
-        self.registration = Some(device_registry.register(device_id, session_id, orders, tools));
+        let socket = RegisteredSocket {
+            session_id: self.session_id.clone(),
+            orders: ctx.address().recipient(),
+            ended: self.connection.ended.clone(),
+            tools,
+        };
+        self.registration = Some(self.rules.device_registry.register(device_id, socket));
     }
 
     pub(super) fn carry_out(&mut self, order: DeviceOrder, ctx: &mut Ctx) {

@@ -20,6 +20,7 @@ use hearken_proto::device::{Framing, ListenMode};
 use hearken_proto::ids::DeviceId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::DeviceActor;
 use crate::device_registry::DeviceRegistry;
@@ -64,6 +65,9 @@ pub struct DeviceConnection {
     pub household: bool,
     /// Connection slot; released when the actor is dropped.
     pub slot: Option<Slot>,
+    /// Cancelled when the device is ordered to leave. The order itself reaches the actor only while
+    /// the device reads.
+    pub ended: CancellationToken,
 }
 
 impl DeviceConnection {
@@ -77,6 +81,7 @@ impl DeviceConnection {
             notice: None,
             household: true,
             slot: None,
+            ended: CancellationToken::new(),
         }
     }
 

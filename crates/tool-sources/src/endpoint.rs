@@ -16,7 +16,7 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use uuid::Uuid;
 
 use super::connected_source::ConnectedSource;
@@ -277,6 +277,11 @@ pub struct AdmittedClient {
 }
 
 impl AdmittedClient {
+    /// Resolves when the token of the client is revoked.
+    pub fn revoked(&self) -> WaitForCancellationFutureOwned {
+        self.revoked.clone().cancelled_owned()
+    }
+
     /// Speaks MCP over these frames until the tool client disconnects. Returns the reason of the
     /// end.
     pub async fn serve(
@@ -284,10 +289,12 @@ impl AdmittedClient {
         incoming: mpsc::Receiver<HeldText>,
         outgoing: mpsc::Sender<String>,
     ) -> String {
-        let revoked = self.revoked.clone();
+        let revoked = self.revoked();
         tokio::select! {
+            // First: nothing more of a client with a revoked token is handled.
+            biased;
+            () = revoked => "its token was revoked".into(),
             reason = self.serve_frames(incoming, outgoing) => reason,
-            () = revoked.cancelled() => "its token was revoked".into(),
         }
     }
 

@@ -4,9 +4,8 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use actix_web::body::SizedStream;
 use actix_web::http::header::{ContentDisposition, DispositionParam, DispositionType};
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use futures_util::stream::unfold;
@@ -23,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::http::extract::AdminSession;
 use crate::http::fault::{Faults, RouteResult, refusal, store_failed};
+use crate::http::lasting_access::LastingAccess;
 
 /// Size of the pieces in which a backup is read, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
@@ -77,7 +77,11 @@ async fn written(
 /// Returns a backup of the whole store; it contains secrets.
 #[utoipa::path(get, path = "/api/admin/backup", tag = "administrator",
     responses((status = 200, body = String, content_type = "application/x-ndjson"), Faults))]
-pub(crate) async fn download(session: AdminSession, backups: web::Data<Backups>) -> RouteResult {
+pub(crate) async fn download(
+    session: AdminSession,
+    request: HttpRequest,
+    backups: web::Data<Backups>,
+) -> RouteResult {
     let Ok(free) = Arc::clone(&backups.free).try_acquire_owned() else {
         return Err(refusal(Fault::Conflict, "another backup is being made: try again later"));
     };
@@ -98,7 +102,8 @@ pub(crate) async fn download(session: AdminSession, backups: web::Data<Backups>)
             refusal(Fault::Unavailable, "the backup cannot be written to the data folder")
         }
     })?;
-    let response = response_with(File::from_std(file), now).await;
+    let access = LastingAccess::of::<AdminSession>(&request);
+    let response = response_with(File::from_std(file), now, access).await;
     response.map_err(|error| {
         tracing::warn!(%error, "cannot send a backup");
         refusal(Fault::Internal, "the backup cannot be read")
@@ -107,17 +112,20 @@ pub(crate) async fn download(session: AdminSession, backups: web::Data<Backups>)
 
 /// Returns the whole file. Each request makes another backup: ranges of several responses would be
 /// put together to a file that is none of them.
-async fn response_with(file: File, now: Timestamp) -> std::io::Result<HttpResponse> {
+async fn response_with(
+    file: File,
+    now: Timestamp,
+    access: LastingAccess,
+) -> std::io::Result<HttpResponse> {
     let length = file.metadata().await?.len();
     let name = format!("hearken-{}.backup", now.strftime("%Y-%m-%d"));
     let place = ContentDisposition {
         disposition: DispositionType::Attachment,
         parameters: vec![DispositionParam::Filename(name)],
     };
-    Ok(HttpResponse::Ok()
-        .content_type("application/x-ndjson")
-        .insert_header(place)
-        .body(SizedStream::new(length, pieces(file))))
+    let mut response = HttpResponse::Ok();
+    response.content_type("application/x-ndjson").insert_header(place);
+    Ok(access.sized(response, length, pieces(file)))
 }
 
 /// Reads a file to its end. An error breaks the connection, so that the client does not treat the
@@ -151,7 +159,8 @@ mod tests {
             let content: Vec<u8> = (0..=u8::MAX).cycle().take(size).collect();
             std::fs::write(&path, &content).unwrap();
             let file = File::open(&path).await.unwrap();
-            let response = response_with(file, Timestamp::UNIX_EPOCH).await.unwrap();
+            let access = LastingAccess::unending();
+            let response = response_with(file, Timestamp::UNIX_EPOCH, access).await.unwrap();
             assert_eq!(response.status(), 200);
             let headers = response.headers();
             assert_eq!(response.body().size(), BodySize::Sized(size as u64));

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http::AccessControl;
 use crate::http::extract::state;
 use crate::http::fault::{Refusal, RouteResult, refusal};
-use crate::http::lasting_access::refused;
+use crate::http::lasting_access::LastingAccess;
 use crate::http::middleware::{address_of, slot_of, too_often};
 use crate::http::paths::LITEMCP;
 use crate::http::request_identity::body;
@@ -132,7 +132,7 @@ fn connected(
     let full = |full| refusal(Fault::Busy, &format!("sockets of LiteMCP: {full}"));
     let slot = slot_of(request, &tools.sockets).map_err(full)?;
     let process = tools.process.clone();
-    let ended = refused::<OfferedTool>(request.clone());
+    let access = LastingAccess::of::<OfferedTool>(request);
     let limits = MessageLimits {
         address: address_of(request),
         message: MAX_MESSAGE_BYTES,
@@ -142,13 +142,11 @@ fn connected(
     let socket = WebSocketBridge::new(limits, process, |questions, answers| {
         Box::pin(async move {
             let _slot = slot;
-            tokio::select! {
-                () = tool.serve(questions, answers) => Fault::Protocol,
-                () = ended => Fault::Unauthorized,
-            }
+            tool.serve(questions, answers).await;
+            Fault::Protocol
         })
     });
-    socket.open(request, payload, "this is not a valid WebSocket handshake")
+    socket.open(access, request, payload, "this is not a valid WebSocket handshake")
 }
 
 /// Calls the tool (`POST /litemcp/{tool}`).

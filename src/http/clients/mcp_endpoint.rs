@@ -13,6 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::fault::{Faults, RouteResult, refusal};
+use crate::http::lasting_access::LastingAccess;
 use crate::http::middleware::address_of;
 use crate::http::request_identity::{bearer, query};
 use crate::http::tools::tools_api::ToolsApi;
@@ -44,6 +45,7 @@ pub(crate) async fn connect(
         NotAdmitted::TooMany => refusal(Fault::Busy, &error.to_string()),
         NotAdmitted::Revoked => bad(&error),
     })?;
+    let access = LastingAccess::until(&request, admitted.revoked());
     let limits = limits(address_of(&request), &api.endpoint_budget);
     let socket = WebSocketBridge::new(limits, api.process.clone(), |incoming, outgoing| {
         Box::pin(async move {
@@ -52,7 +54,7 @@ pub(crate) async fn connect(
             Fault::Protocol
         })
     });
-    socket.open(&request, payload, "this address accepts WebSocket connections only")
+    socket.open(access, &request, payload, "this address accepts WebSocket connections only")
 }
 
 /// Health of the endpoint for tool clients.
@@ -105,7 +107,8 @@ mod tests {
                 opened.send((incoming, outgoing)).unwrap();
                 Box::pin(std::future::pending())
             });
-            std::future::ready(socket.open(&request, payload, "no handshake"))
+            let access = LastingAccess::unending();
+            std::future::ready(socket.open(access, &request, payload, "no handshake"))
         };
         let app = move || App::new().route("/", web::get().to(connect.clone()));
         let server = HttpServer::new(app).workers(1).disable_signals();

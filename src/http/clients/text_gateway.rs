@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http::AccessControl;
 use crate::http::auth::AccessRule;
 use crate::http::fault::answer;
+use crate::http::lasting_access::LastingAccess;
 use crate::http::middleware::slot_of;
 
 /// Test page that connects to the gateway.
@@ -56,7 +57,9 @@ pub(crate) async fn connect(
     let actor = TextClientActor::new(clients.service.clone(), slot, clients.process.clone());
     // A client without a slot must not make the server buffer a long message.
     let longest = if admitted { MAX_MESSAGE_BYTES } else { hearken_socket::MAX_MESSAGE_BYTES };
-    match hearken_socket::upgrade_with_limit(actor, &request, payload, longest) {
+    // Its token is a setting that does not change at run time, and a log-in does not open it.
+    let access = LastingAccess::unending();
+    match access.socket_with_limit(actor, &request, payload, longest) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, "this is not a WebSocket handshake")),
     }

@@ -15,6 +15,7 @@ use hearken_proto::chat::{
     ChatRequest, ChatResponse, ChatSession, ChatStatus, CreateSession, Done, MessagesBody,
     SessionsBody, check_user,
 };
+use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use serde::Serialize;
 use serde_json::json;
@@ -26,7 +27,8 @@ use uuid::Uuid;
 
 use crate::http::chat_access::{Chats, UNFIT, refusal_of, unfit};
 use crate::http::extract::{Application, ChatBody, OwnSession};
-use crate::http::fault::{FaultBody, Faults, Refusal, RouteResult};
+use crate::http::fault::{FaultBody, Faults, Refusal, RouteResult, refusal};
+use crate::http::lasting_access::{AtEnd, LastingAccess};
 use crate::http::middleware::TRACE_ID;
 use crate::http::params;
 use crate::turn_json::trace_id;
@@ -43,6 +45,8 @@ const PIECES: usize = 16;
 const MAX_KEY_CHARS: usize = 128;
 /// Keep-alive interval of a streamed answer: prevents timeouts of proxies and clients.
 const STILL_THERE: std::time::Duration = std::time::Duration::from_secs(15);
+/// Error of a streamed answer whose client has lost access to the session.
+const ACCESS_ENDED: &str = "the log-in that asked for this answer has ended";
 
 /// New session.
 #[derive(Serialize, ToSchema)]
@@ -184,8 +188,9 @@ fn key(
 /// The events are `delta` `{"content"}`, `event` (as on the WebSocket), then `done` with the
 /// complete answer, or `error`. A request with the header `Idempotency-Key` may be repeated safely:
 /// it is answered once, even if its client disconnects. Without the header, a message is dropped if
-/// its client disconnects before any tool was called. The response header `X-Trace-Id` contains the
-/// id of the turn's trace, if a turn was started.
+/// its client disconnects before any tool was called. A stream ends with an `error` when its log-in
+/// ends. The response header `X-Trace-Id` contains the id of the turn's trace, if a turn was
+/// started.
 #[utoipa::path(post, path = "/api/sessions/{id}/chat", tag = "chat sessions",
     params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 128)),
     request_body = ChatRequest,
@@ -201,10 +206,12 @@ pub(crate) async fn chat(
     let said = said.0;
     said.check(&id).map_err(|e| unfit(&e))?;
     let key = key(request.headers(), &id, &said)?;
-    let ask = RequestOptions { key, asker, ..RequestOptions::default() };
+    let ask = RequestOptions { key, asker: asker.clone(), ..RequestOptions::default() };
     let turn_id = Arc::clone(&ask.turn_id);
     let answer = if said.stream {
-        streamed(chats.service.clone(), id, said, ask).await
+        // After a logout, the client's network may still open the route, but for another owner.
+        let access = LastingAccess::of_same(&request, move |now: &Application| now.0 == asker);
+        streamed(access, chats.service.clone(), id, said, ask).await
     } else {
         let answer = Box::pin(chats.service.chat(&id, &said, ask)).await;
         answer.map(|answer| HttpResponse::Ok().json(answer)).map_err(|e| refusal_of(&e))
@@ -232,6 +239,7 @@ struct StreamedAnswer {
 
 /// Starts a streamed answer. A failure before the first part is an ordinary error response.
 async fn streamed(
+    access: LastingAccess,
     service: ChatService,
     id: SessionId,
     said: ChatRequest,
@@ -240,8 +248,10 @@ async fn streamed(
     let (out, mut pieces) = mpsc::channel(PIECES);
     let ask = RequestOptions { out: Some(out), ..ask };
     let mut work: Work = Box::pin(async move { service.chat(&id, &said, ask).await });
+    let ended = access.ended();
     let (first, work) = tokio::select! {
         biased;
+        () = ended => return Err(refusal(Fault::Unauthorized, ACCESS_ENDED)),
         Some(piece) = pieces.recv() => (Some(piece), work),
         whole = &mut work => {
             let whole = whole.map_err(|e| refusal_of(&e))?;
@@ -254,7 +264,9 @@ async fn streamed(
     response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
     // Disables buffering in a proxy (nginx), which would delay the stream.
     response.insert_header(("X-Accel-Buffering", "no"));
-    Ok(response.streaming(to_event_stream(telling)))
+    let unauthorized = FaultBody::new(Fault::Unauthorized, ACCESS_ENDED);
+    let at_end = AtEnd::Tell(sent("error", &unauthorized));
+    Ok(access.stream(response, to_event_stream(telling), at_end))
 }
 
 fn to_event_stream(telling: StreamedAnswer) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::http::chat_access::{Chats, UNFIT, refusal_of, unfit};
 use crate::http::extract::{Application, OwnSession};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal};
-use crate::http::lasting_access::refused_or_changed;
+use crate::http::lasting_access::LastingAccess;
 use crate::http::middleware::slot_of;
 use crate::http::params;
 use crate::http::request_identity::{body, query};
@@ -120,15 +120,17 @@ pub(crate) async fn watch(
         refusal(Fault::Unavailable, "events are unavailable: try again later")
     })?;
     let process = service.tasks.process().clone();
-    let asked = request.clone();
     // After a logout, the client's network may still open the route, but for another owner.
+    let access = LastingAccess::of_same(&request, move |now: &Application| now.0 == asker);
+    let unauthorized = access.ended();
     let ended = Box::pin(async move {
         tokio::select! {
             () = process.cancelled_owned() => Fault::GoingAway,
-            () = refused_or_changed(asked, move |now: &Application| now.0 == asker) => Fault::Unauthorized,
+            () = unauthorized => Fault::Unauthorized,
         }
     });
     let actor = WatchActor::new(session, types, watch, chats.watching, slot, ended);
-    hearken_socket::upgrade(actor, &request, payload)
+    access
+        .socket(actor, &request, payload)
         .map_err(|_| refusal(Fault::BadRequest, "this is not a WebSocket handshake"))
 }

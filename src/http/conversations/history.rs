@@ -3,13 +3,10 @@
 use actix_web::http::header::{CONTENT_DISPOSITION, ContentType};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use hearken_base::ms::in_ms;
 use hearken_ports::role::{Keep, RoleSettings};
-use hearken_ports::store::{
-    HistoryFilter, HistoryPart, HistoryTurn, Side, SoundPlace, StoreError, StoreErrorKind,
-};
+use hearken_ports::store::{HistoryFilter, HistoryPart, HistoryTurn, Side, SoundPlace, StoreError};
 use hearken_proto::fault::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -20,7 +17,7 @@ use crate::history::trial::{TrialAnswer, TrialError, Trials};
 use crate::history::{History, recording, sound};
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, log_outage, refusal, store_failed};
-use crate::http::lasting_access::refused;
+use crate::http::lasting_access::{AtEnd, LastingAccess};
 use crate::http::params::{number, only, text};
 use crate::turn_json::{self, TurnJson};
 use crate::words;
@@ -425,20 +422,8 @@ pub(crate) async fn export(
     response.insert_header((CONTENT_DISPOSITION, "attachment; filename=\"hearken-history.json\""));
     let export =
         Export { history: history.get_ref().clone(), filter: filter(&request, &[])?, pages: 0 };
-    // The export ends when the client loses its access, also while it reads slowly.
-    let pages = Box::pin(unfold(Some(export), next_page));
-    let ended = Box::pin(refused::<Operator>(request));
-    Ok(response.streaming(unfold(Some((pages, ended)), |state| async move {
-        let (mut pages, mut ended) = state?;
-        tokio::select! {
-            // Breaks the connection, so that the client does not treat the file as complete.
-            () = &mut ended => {
-                let why = "the log-in has ended";
-                Some((Err(StoreError::because(StoreErrorKind::Unavailable, why)), None))
-            }
-            page = pages.next() => page.map(|page| (page, Some((pages, ended)))),
-        }
-    })))
+    let access = LastingAccess::of::<Operator>(&request);
+    Ok(access.stream(response, unfold(Some(export), next_page), AtEnd::Break))
 }
 
 /// State of an export.
@@ -451,9 +436,7 @@ struct Export {
 
 /// Returns the next part of an export. A store error breaks the connection, so that the client does
 /// not treat the file as complete.
-async fn next_page(
-    export: Option<Export>,
-) -> Option<(Result<Bytes, hearken_ports::store::StoreError>, Option<Export>)> {
+async fn next_page(export: Option<Export>) -> Option<(Result<Bytes, StoreError>, Option<Export>)> {
     let mut export = export?;
     let turns = match export.history.store().turns(&export.filter, AT_ONCE).await {
         Ok(turns) => turns,

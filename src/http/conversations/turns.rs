@@ -7,7 +7,6 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::Stream;
-use futures_util::future::LocalBoxFuture;
 use futures_util::stream::unfold;
 use hearken_base::slots::{Slot, Slots};
 use hearken_dialogue::tools::waiting::WaitingCalls;
@@ -21,7 +20,7 @@ use utoipa::ToSchema;
 
 use crate::http::extract::Operator;
 use crate::http::fault::{Faults, RouteResult, refusal};
-use crate::http::lasting_access::refused;
+use crate::http::lasting_access::{AtEnd, LastingAccess};
 use crate::http::middleware::slot_of;
 use crate::http::params::number;
 use crate::turn_json::TurnJson;
@@ -95,13 +94,13 @@ pub(crate) async fn live(
 ) -> RouteResult {
     let about = |_| refusal(Fault::Busy, "too many watchers of turns: try again later");
     let slot = slot_of(&request, &turns.watchers).map_err(about)?;
-    let ended = Box::pin(refused::<Operator>(request));
-    let watch = Watch::new(&turns, slot, ended);
+    let watch = Watch::new(&turns, slot);
     let mut response = HttpResponse::Ok();
     response.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
     // Disables buffering in a proxy (nginx), which would delay the stream.
     response.insert_header(("X-Accel-Buffering", "no"));
-    Ok(response.streaming(to_event_stream(watch)))
+    let access = LastingAccess::of::<Operator>(&request);
+    Ok(access.stream(response, to_event_stream(watch), AtEnd::Stop))
 }
 
 /// State of the stream of one client.
@@ -111,8 +110,6 @@ struct Watch {
     /// Number of changes sent so far.
     told: u64,
     until: Instant,
-    /// Resolves when the client may no longer watch.
-    ended: LocalBoxFuture<'static, ()>,
     process: CancellationToken,
     _slot: Slot,
 }
@@ -125,13 +122,13 @@ fn to_event_stream(watch: Watch) -> impl Stream<Item = Result<Bytes, Infallible>
 }
 
 impl Watch {
-    fn new(turns: &Turns, slot: Slot, ended: LocalBoxFuture<'static, ()>) -> Self {
+    fn new(turns: &Turns, slot: Slot) -> Self {
         let journal = turns.journal.clone();
         let mut changes = journal.changes();
         changes.mark_changed();
         let until = Instant::now() + LONGEST;
         let process = turns.process.clone();
-        Self { journal, changes, told: 0, until, ended, process, _slot: slot }
+        Self { journal, changes, told: 0, until, process, _slot: slot }
     }
 
     /// Returns the next part of the stream; `None` at its end.
@@ -140,7 +137,6 @@ impl Watch {
             biased;
             () = self.process.cancelled() => return None,
             () = sleep_until(self.until) => return None,
-            () = &mut self.ended => return None,
             changed = self.changes.changed() => changed.is_ok(),
             () = sleep(STILL_THERE) => false,
         };

@@ -15,11 +15,13 @@ use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use jiff::Timestamp;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::auth::TokenError;
 use crate::http::AccessControl;
 use crate::http::devices::device_identity::{AdmissionRule, is_of};
 use crate::http::fault::{Refusal, answer, refusal, store_failed};
+use crate::http::lasting_access::LastingAccess;
 use crate::http::middleware::slot_of;
 use crate::http::request_identity::{Caller, bearer, client_of, given};
 use crate::recorder::{Recorder, RecordingMeta};
@@ -95,6 +97,8 @@ pub(crate) async fn connect(
         Some(_) => unbound(&caller.device_id),
         None => caller.device_id,
     };
+    let ended = CancellationToken::new();
+    let access = LastingAccess::until(&request, ended.clone().cancelled_owned());
     let connection = DeviceConnection {
         device_id,
         framing: Framing::from_version(version),
@@ -103,8 +107,9 @@ pub(crate) async fn connect(
         notice,
         household,
         slot: Some(slot),
+        ended,
     };
-    match hearken_socket::upgrade(device_endpoint.pipeline.device(connection), &request, payload) {
+    match access.socket(device_endpoint.pipeline.device(connection), &request, payload) {
         Ok(response) => Ok(response),
         Err(_) => Ok(answer(Fault::BadRequest, not_a_socket)),
     }

@@ -10,6 +10,7 @@ use hearken_proto::fault::Fault;
 
 use crate::http::AccessControl;
 use crate::http::fault::answer;
+use crate::http::lasting_access::LastingAccess;
 
 /// File extension of an image.
 const EXTENSION: &str = ".bin";
@@ -111,7 +112,7 @@ pub(crate) async fn download(
     }
     match NamedFile::open_async(folder.join(file.as_str())).await {
         Ok(image) if image.metadata().is_file() => {
-            image.use_last_modified(true).into_response(&request)
+            LastingAccess::unending().named_file(image.use_last_modified(true), &request)
         }
         _ => none(),
     }

@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod changes;
 mod history;
+mod lasting;
 mod password;
 mod services;
 mod sessions;

@@ -6,10 +6,14 @@
 //! - Files are readable by their owner only, and contain no tokens, such as those for cameras'
 //!   pictures, nor the `Client-Id`, with which a token can be requested.
 //! - Recordings of a device can be deleted, also while they are written.
+//! - All recordings of the folder together have a limit, beyond which the oldest are deleted. Those
+//!   in progress are not: if they reach the limit by themselves, they end, with one warning.
 //! - One thread writes all files; it ends when the recorder is dropped. A file is closed one or two
 //!   seconds after its sink was dropped: no message announces that, because the queue may be full.
 
-use std::collections::HashMap;
+mod space;
+
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -28,6 +32,8 @@ use hearken_proto::recording::{Content, Frame, Header, Recording};
 use time::OffsetDateTime;
 use time::macros::format_description;
 use tokio::sync::oneshot;
+
+use self::space::Space;
 
 /// Capacity of the queue to the disk, in frames: about eight seconds of 20 devices in full conversation.
 const QUEUE_FRAMES: usize = 8_192;
@@ -82,16 +88,17 @@ struct NewFile {
 }
 
 impl Recorder {
-    /// Starts the writing thread. Creates the folder if it is missing.
+    /// Starts the writing thread. Creates the folder if it is missing. All recordings in it may take
+    /// `max_bytes`.
     ///
     /// # Errors
     /// The folder cannot be created, or no thread can be started.
-    pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
+    pub fn new(directory: impl Into<PathBuf>, max_bytes: u64) -> io::Result<Self> {
         let directory = directory.into();
         private_files::create_folder(&directory)?;
         private_files::tighten_folder(&directory, |name| name.ends_with(EXTENSION));
         let (queue, lines) = sync_channel(QUEUE_FRAMES);
-        let mut writing = Writer { directory: directory.clone(), files: HashMap::new() };
+        let mut writing = Writer::new(directory.clone(), max_bytes);
         let write = move || writing.run(&lines);
         let writer = std::thread::Builder::new().name("recorder".into()).spawn(write)?;
         let next = AtomicU64::new(1);
@@ -288,32 +295,53 @@ impl RecordingSink for FileSink {
 }
 
 impl Drop for FileSink {
+    /// Writes what was not written before. A connection without any message leaves no file.
     fn drop(&mut self) {
-        self.open();
+        if self.begin.is_some() {
+            self.open();
+        }
     }
 }
 
 struct OpenFile {
     path: PathBuf,
     file: BufWriter<File>,
+    /// Number of bytes written so far.
+    bytes: u64,
     sink: Weak<()>,
 }
 
 impl OpenFile {
+    /// Writes a line. Returns false if that failed.
+    fn write(&mut self, line: &str, space: &mut Space) -> bool {
+        let added = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        space.add(self.bytes, added);
+        self.bytes += added;
+        log_failure(&self.path, self.file.write_all(line.as_bytes()))
+    }
+
     fn flush(&mut self) -> bool {
         log_failure(&self.path, self.file.flush())
     }
 }
 
 /// State of the writing thread.
-#[derive(Default)]
 struct Writer {
     directory: PathBuf,
     files: HashMap<u64, OpenFile>,
+    space: Space,
+    /// True while recordings cannot be within their limit.
+    is_full: bool,
 }
 
 impl Writer {
+    fn new(directory: PathBuf, max_bytes: u64) -> Self {
+        let space = Space::new(max_bytes);
+        Self { directory, files: HashMap::new(), space, is_full: false }
+    }
+
     fn run(&mut self, lines: &Receiver<WriterMessage>) {
+        self.make_room();
         let mut looked = Instant::now();
         while self.take(lines) {
             if looked.elapsed() >= FLUSH_AFTER {
@@ -358,13 +386,7 @@ impl Writer {
     fn write(&mut self, line: WriterMessage) -> bool {
         match line {
             WriterMessage::Open { id, file, sink } => self.open(id, file, sink),
-            WriterMessage::Frame { id, frame } => {
-                if let Some(open) = self.files.get_mut(&id)
-                    && !log_failure(&open.path, open.file.write_all(frame.to_line().as_bytes()))
-                {
-                    self.files.remove(&id);
-                }
-            }
+            WriterMessage::Frame { id, frame } => self.append(id, &frame),
             WriterMessage::Delete { device_id, deleted } => {
                 // Without a receiver, the request was given up.
                 deleted.send(self.delete(&device_id)).ok();
@@ -379,17 +401,53 @@ impl Writer {
         if is_deleted.load(Ordering::Acquire) {
             return;
         }
+        // Recordings that ended at the limit make room for this one.
+        if self.space.is_exceeded() && !self.make_room() {
+            return;
+        }
         match private_files::create_new(&path) {
             Ok(file) => {
-                let mut file = BufWriter::new(file);
-                if log_failure(&path, file.write_all(header.to_line().as_bytes())) {
-                    self.files.insert(id, OpenFile { path, file, sink });
+                let mut open = OpenFile { path, file: BufWriter::new(file), bytes: 0, sink };
+                if open.write(&header.to_line(), &mut self.space) {
+                    self.files.insert(id, open);
                 }
             }
             Err(e) => {
                 log_failure(&path, Err(e));
             }
         }
+    }
+
+    fn append(&mut self, id: u64, frame: &Frame) {
+        let Some(open) = self.files.get_mut(&id) else { return };
+        if !open.write(&frame.to_line(), &mut self.space) {
+            self.files.remove(&id);
+        }
+        if self.space.is_exceeded() {
+            self.make_room();
+        }
+    }
+
+    /// Deletes the oldest recordings beyond the limit. Ends those in progress if they alone are
+    /// beyond it, and returns false.
+    fn make_room(&mut self) -> bool {
+        // The sizes on the disk count: another instance may record into the same folder.
+        self.files.retain(|_, file| file.flush());
+        let in_progress: HashSet<PathBuf> = self.files.values().map(|f| f.path.clone()).collect();
+        let freed = self.space.free(&self.directory, &in_progress).unwrap_or_else(|error| {
+            tracing::error!(folder = %self.directory.display(), %error, "cannot count recordings");
+            !self.space.is_exceeded()
+        });
+        if !freed {
+            if !self.is_full {
+                tracing::warn!(
+                    "the recordings in progress take all of `server.max_recordings_mib`: they end here"
+                );
+            }
+            self.files.clear();
+        }
+        self.is_full = !freed;
+        freed
     }
 
     /// Deletes the files of a device; what follows of a recording in progress is not written.
@@ -415,6 +473,7 @@ impl Writer {
                 }
             }
         }
+        self.space.count(&self.directory)?;
         failed.map(|()| deleted)
     }
 }
@@ -437,6 +496,9 @@ mod tests {
 
     use super::*;
 
+    /// Limit that the recordings of a test do not reach.
+    const LIMIT: u64 = 1 << 30;
+
     fn meta(device_id: Option<&str>) -> RecordingMeta {
         RecordingMeta { device_id: device_id.map(str::to_owned), framing: 3 }
     }
@@ -444,9 +506,10 @@ mod tests {
     #[test]
     fn each_connection_becomes_a_file_that_reads_back() {
         let folder = tempfile::tempdir().unwrap();
-        let recorder = Recorder::new(folder.path().join("new")).unwrap();
+        let recorder = Recorder::new(folder.path().join("new"), LIMIT).unwrap();
         let mut sink = recorder.sink(meta(Some("02:00:00:00:00:0A")));
-        drop(recorder.sink(meta(Some("../../etc"))));
+        recorder.sink(meta(Some("../../etc"))).frame(frame());
+        drop(recorder.sink(meta(Some("of nothing"))));
         sink.frame(RecordedFrame::UpText("{\"type\":\"hello\"}".into()));
         sink.frame(RecordedFrame::DownAudio(Bytes::from_static(&[1, 2])));
         sink.frame(RecordedFrame::UpText("oops".into()));
@@ -459,7 +522,7 @@ mod tests {
             .map(|entry| entry.unwrap().path())
             .collect();
         files.sort();
-        assert_eq!(files.len(), 2);
+        assert_eq!(files.len(), 2, "a connection without a message leaves none");
         let name = files[0].file_name().unwrap().to_str().unwrap();
         assert!(name.ends_with("Z-02000000000A-1.jsonl"), "{name}");
         let recording = Recording::parse(&fs::read_to_string(&files[0]).unwrap()).unwrap();
@@ -478,7 +541,7 @@ mod tests {
     #[test]
     fn the_header_contains_the_parameters_of_both_hellos() {
         let folder = tempfile::tempdir().unwrap();
-        let recorder = Recorder::new(folder.path()).unwrap();
+        let recorder = Recorder::new(folder.path(), LIMIT).unwrap();
         let mut sink = recorder.sink(meta(None));
         sink.frame(RecordedFrame::UpAudio(Bytes::from_static(&[1])));
         let up = r#"{"type":"hello","version":2,"audio_params":{"frame_duration":20}}"#;
@@ -499,8 +562,8 @@ mod tests {
     fn a_file_is_closed_even_if_the_queue_was_full_at_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let (queue, lines) = sync_channel(3);
-        let recorder = Recorder::new(folder.path()).unwrap();
-        let mut writer = Writer::default();
+        let recorder = Recorder::new(folder.path(), LIMIT).unwrap();
+        let mut writer = Writer::new(folder.path().to_owned(), LIMIT);
         let mut sink = recorder.new_sink(meta(None));
         sink.queue = Some(queue);
         sink.open();
@@ -543,14 +606,14 @@ mod tests {
     #[tokio::test]
     async fn the_recordings_of_a_deleted_device_are_deleted_and_no_others() {
         let folder = tempfile::tempdir().unwrap();
-        let recorder = Recorder::new(folder.path()).unwrap();
+        let recorder = Recorder::new(folder.path(), LIMIT).unwrap();
         let like = "aa:bb-cc";
         let long = "x".repeat(40);
         let longer = format!("{long}y");
         for device in ["aa:bb:cc", like, "aabbcc", long.as_str(), longer.as_str(), "::", "-"] {
-            drop(recorder.sink(meta(Some(device))));
+            recorder.sink(meta(Some(device))).frame(frame());
         }
-        drop(recorder.sink(meta(None)));
+        recorder.sink(meta(None)).frame(frame());
         fs::write(folder.path().join("notes-aabbcc-1.txt"), "kept").unwrap();
         all_are_created(&recorder).await;
         assert_eq!(recorder.delete("aa:bb:cc").await.unwrap(), 1);
@@ -566,7 +629,7 @@ mod tests {
     #[tokio::test]
     async fn recordings_in_progress_of_a_deleted_device_end() {
         let folder = tempfile::tempdir().unwrap();
-        let recorder = Recorder::new(folder.path()).unwrap();
+        let recorder = Recorder::new(folder.path(), LIMIT).unwrap();
         let mut open = recorder.new_sink(meta(Some("a")));
         open.frame(frame());
         open.open();
@@ -584,10 +647,38 @@ mod tests {
         again.frame(frame());
         drop((open, not_open, other, again));
         assert_eq!(recorder.delete("of nobody").await.unwrap(), 0);
-        let last = recorder.new_sink(meta(Some("c")));
+        let mut last = recorder.new_sink(meta(Some("c")));
+        last.frame(frame());
         assert_eq!(recorder.unopened().len(), 1, "the files of the others were created");
         drop((last, recorder));
         assert_eq!(devices_in(folder.path()), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn recordings_in_progress_end_at_the_limit_and_make_room_for_later_ones() {
+        const MAX_BYTES: u64 = 40_960;
+        let folder = tempfile::tempdir().unwrap();
+        let (queue, lines) = sync_channel(64);
+        let recorder = Recorder::new(folder.path(), LIMIT).unwrap();
+        let mut writer = Writer::new(folder.path().to_owned(), MAX_BYTES);
+        let mut record = |device: &str| {
+            let mut sink = recorder.new_sink(meta(Some(device)));
+            sink.queue = Some(queue.clone());
+            sink.open();
+            for _ in 0..100 {
+                sink.frame(RecordedFrame::UpText("x".repeat(1_000)));
+                assert!(lines.try_iter().all(|line| writer.write(line)));
+            }
+            let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+            let bytes: u64 = files.map(|file| file.metadata().unwrap().len()).sum();
+            assert!((30_000..MAX_BYTES + 2_000).contains(&bytes), "{device}: {bytes}");
+            assert!(writer.is_full && writer.files.is_empty(), "{device}");
+            sink
+        };
+        let first = record("a");
+        let second = record("b");
+        assert_eq!(devices_in(folder.path()), ["b"], "the earlier one is the oldest");
+        drop((first, second));
     }
 
     #[test]
@@ -595,6 +686,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(Recorder::new(file.join("below")).is_err());
+        assert!(Recorder::new(file.join("below"), LIMIT).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! Builds the endpoint of devices. Not for the ports of their conversations.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -10,7 +9,7 @@ use hearken_ports::store::DeviceStore;
 
 use super::parts::Parts;
 use super::settings;
-use crate::config::Config;
+use crate::config::{Config, ServerConfig};
 use crate::http::{AccessControl, Auth, DeviceEndpoint, OtaRules};
 use crate::recorder::Recorder;
 
@@ -38,18 +37,20 @@ pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<DeviceEndpoint> {
         .with_memory_pool(&parts.memory_pool),
         notice_slots: Slots::new(MAX_NOTICES, MAX_NOTICES_OF_ADDRESS)
             .with_memory_pool(&parts.memory_pool),
-        recorder: recorder(&config.server.record_dir)?,
+        recorder: recorder(&config.server)?,
         access: access(config, Arc::clone(&parts.store) as _)?,
         language,
     })
 }
 
-/// Creates a recorder that records every session into this folder; `None` if the path is empty.
-fn recorder(dir: &Path) -> anyhow::Result<Option<Arc<Recorder>>> {
+/// Creates a recorder that records every session into the configured folder; `None` if there is none.
+fn recorder(config: &ServerConfig) -> anyhow::Result<Option<Arc<Recorder>>> {
+    let dir = &config.record_dir;
     if dir.as_os_str().is_empty() {
         return Ok(None);
     }
-    let recorder = Recorder::new(dir)
+    let max_bytes = config.max_recordings_mib.saturating_mul(1 << 20);
+    let recorder = Recorder::new(dir, max_bytes)
         .with_context(|| format!("`server.record_dir`: cannot record into {}", dir.display()))?;
     Ok(Some(Arc::new(recorder)))
 }

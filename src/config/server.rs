@@ -30,6 +30,11 @@ pub struct ServerConfig {
     /// overrides it. Recordings contain speech, are readable by their owner only, have
     /// tokens masked, and are deleted with their device. Empty disables recording.
     pub record_dir: PathBuf,
+    /// Maximum total size of the recordings in `server.record_dir`, in MiB; the oldest ones beyond
+    /// it are deleted, and those in progress end if they take all of it. An hour of conversation
+    /// takes about 20 MiB.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_recordings_mib: u64,
     /// Folder for the database and the secrets that the server generates. Empty selects
     /// `hearken` in `XDG_DATA_HOME`, or `~/.local/share/hearken` if that variable is not
     /// set.
@@ -46,6 +51,7 @@ impl Default for ServerConfig {
             max_connections: 10_000,
             shutdown_timeout_ms: 8_000,
             record_dir: PathBuf::new(),
+            max_recordings_mib: 1_024,
             data_dir: PathBuf::new(),
         }
     }

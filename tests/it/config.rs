@@ -58,8 +58,10 @@ fn files_of_earlier_versions_work_with_warnings() {
     let all = load("fixtures/config/all-keys.toml");
     assert_eq!(all.config, Config::default());
     let added = |name: &str| {
-        matches!(name, "speculation.enabled" | "dialogue.answer_seconds")
-            || name.starts_with("instant.")
+        matches!(
+            name,
+            "speculation.enabled" | "dialogue.answer_seconds" | "server.max_recordings_mib"
+        ) || name.starts_with("instant.")
     };
     let keys = config::schema::reference().keys.iter();
     let present = keys.filter(|(name, key)| !key.is_in_list() && !added(name)).count();

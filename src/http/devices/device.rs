@@ -97,13 +97,15 @@ pub(crate) async fn connect(
         Some(_) => unbound(&caller.device_id),
         None => caller.device_id,
     };
+    let recorder = device_endpoint.recorder.as_ref().filter(|_| notice.is_none());
     let ended = CancellationToken::new();
     let access = LastingAccess::until(&request, ended.clone().cancelled_owned());
     let connection = DeviceConnection {
         device_id,
         framing: Framing::from_version(version),
         firmware,
-        sink: device_endpoint.recorder.as_ref().map(|r| r.sink(meta)),
+        // A device that only hears its code has no session.
+        sink: recorder.map(|recorder| recorder.sink(meta)),
         notice,
         household,
         slot: Some(slot),

@@ -11,7 +11,10 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::{CLIENT, DEVICE, SECRET, binding, guarded, headers, shake, token, upgrade};
+use super::{
+    CLIENT, DEVICE, SECRET, binding, boot, greeted, guarded, headers, raw_get, shake, token,
+    upgrade,
+};
 use crate::support::app::{TestServer, Vendors};
 
 const DAY: i64 = 86_400;
@@ -135,6 +138,35 @@ async fn secrets_generated_at_the_first_start_survive_a_restart() {
     let (status, message) = upgrade(&again, &headers(DEVICE, CLIENT, Some(&token))).await;
     assert_eq!(status, 101, "{message}");
     assert!(folder.path().join("kept/admin_token").exists());
+}
+
+#[tokio::test]
+async fn only_sessions_of_admitted_devices_are_recorded() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = folder.path().join("sessions");
+    let server = TestServer::start(&vendors, |config| {
+        binding(config);
+        config.server.record_dir.clone_from(&sessions);
+    })
+    .await;
+    let told = boot(&server).await;
+    // It hears its code.
+    drop(greeted(&server, &headers(DEVICE, CLIENT, None)).await);
+    assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some("AAAA.17"))).await.0, 401);
+    let code = told["activation"]["code"].as_str().unwrap();
+    assert_eq!(super::bind(&server, code).await.status(), 200);
+    let token = token(&server).await;
+    let own = headers(DEVICE, CLIENT, Some(&token));
+    let (head, _, _) = raw_get(&server, "/xiaozhi/v1/", &format!("{own}Upgrade: none\r\n")).await;
+    assert!(head.starts_with("http/1.1 400 "), "{head}");
+    drop(greeted(&server, &own).await);
+    server.stop().await;
+    let recordings = std::fs::read_dir(&sessions).unwrap();
+    let texts: Vec<String> =
+        recordings.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    assert!(texts[0].lines().count() >= 3, "both hellos: {texts:?}");
 }
 
 #[tokio::test]

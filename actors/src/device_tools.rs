@@ -18,7 +18,9 @@ use hearken_dialogue::tools::definition::from_mcp;
 use hearken_dialogue::tools::risk::is_camera;
 use hearken_dialogue::tools::{PeerTools, ToolsetInterner};
 use hearken_ports::tool_limits::{tool_weight, within_limits};
-use hearken_ports::{Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{
+    Provenance, Tool, ToolCall, ToolContent, ToolError, ToolOutput, ToolSource, source_names,
+};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
     ClientRequest, ContentBlock, CustomRequest, Implementation, PaginatedRequestParams,
@@ -30,9 +32,6 @@ use tokio::sync::{Notify, watch};
 
 /// Maximum number of pages read from a list of tools. Firmware with 40 tools has five pages.
 const MAX_PAGES: usize = 64;
-
-/// Name of the source.
-const SOURCE: &str = "device";
 
 /// Approximate memory limit for the pages of one device's list, in bytes. Firmware with 40 tools
 /// needs some 160 KiB.
@@ -174,7 +173,7 @@ impl DeviceTools {
         let before = self.state.borrow().tools.clone();
         let tools = if is_whole || before.is_none() {
             drop((held, before));
-            self.keep(within_limits(SOURCE, tools))
+            self.keep(within_limits(source_names::DEVICE, tools))
         } else {
             before
         };
@@ -214,17 +213,17 @@ fn client_config() -> ClientConfig {
 
 impl ToolSource for DeviceTools {
     fn name(&self) -> &str {
-        SOURCE
+        source_names::DEVICE
     }
 
     fn kind(&self) -> &'static str {
-        SOURCE
+        source_names::DEVICE
     }
 
     /// A device is trusted; the content of its camera pictures is not.
     fn provenance(&self, tool: &str) -> Provenance {
         let trusted = !is_camera(tool);
-        Provenance { trusted, ..Provenance::untrusted(SOURCE, tool) }
+        Provenance { trusted, ..Provenance::untrusted(source_names::DEVICE, tool) }
     }
 
     fn tools(&self) -> Arc<[Tool]> {

@@ -24,7 +24,7 @@ const NO_SERVER: [&str; 10] = [
 ];
 
 /// The source folders of the server.
-fn folders() -> Vec<String> {
+pub(crate) fn folders() -> Vec<String> {
     let mut all = vec!["src".to_owned(), "actors/src".to_owned()];
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().to_string_lossy().into_owned();

@@ -10,6 +10,7 @@ mod deploy;
 mod fixtures;
 mod lasting;
 mod signatures;
+mod source_names;
 mod supply_chain;
 mod tidy;
 mod top_folder;

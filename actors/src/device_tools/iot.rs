@@ -8,7 +8,7 @@ use actix::Recipient;
 use futures_util::future::BoxFuture;
 use hearken_base::memory_pool::{MemoryExceeded, PeerMemory, Reserved};
 use hearken_ports::tool_limits::{MAX_NAME_BYTES, cut_description, tool_weight, within_limits};
-use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource, source_names};
 use hearken_proto::device::Downlink;
 use hearken_proto::device::iot::{Command, IotReport, Property, Thing, ThingState, ValueKind};
 use hearken_proto::json::weight;
@@ -26,9 +26,6 @@ const MAX_METHODS: usize = 64;
 /// together.
 const MAX_PROPERTIES: usize = 64;
 const MAX_VALUE_BYTES: usize = 1024;
-
-/// Name of the source.
-const SOURCE: &str = "things";
 
 /// Maximum number of tools offered for a device.
 const MAX_TOOLS: usize = 256;
@@ -73,7 +70,7 @@ impl KnownThings {
         }
         if described {
             let tools = self.things.values().flat_map(|thing| tools(thing)).take(MAX_TOOLS);
-            let tools = within_limits(SOURCE, tools);
+            let tools = within_limits(source_names::THINGS, tools);
             let weighs: usize = tools.iter().map(tool_weight).sum();
             self.tools = None;
             // An offer is built from the list, so its weight counts twice.
@@ -211,7 +208,7 @@ fn schema(property: &Property) -> Value {
 
 impl ToolSource for ThingTools {
     fn name(&self) -> &str {
-        SOURCE
+        source_names::THINGS
     }
 
     fn kind(&self) -> &'static str {
@@ -219,7 +216,7 @@ impl ToolSource for ThingTools {
     }
 
     fn provenance(&self, tool: &str) -> Provenance {
-        Provenance::trusted(SOURCE, tool)
+        Provenance::trusted(source_names::THINGS, tool)
     }
 
     fn tools(&self) -> Arc<[Tool]> {

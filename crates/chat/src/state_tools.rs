@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use hearken_base::wall_clock::now;
 use hearken_ports::{
     EventBus, MAX_EVENT_BYTES, Provenance, StateError, StateEvent, StateOutcome, StateServer, Tool,
-    ToolCall, ToolError, ToolOutput, ToolSource,
+    ToolCall, ToolError, ToolOutput, ToolSource, source_names,
 };
 use hearken_proto::chat::{Event, EventData};
 use hearken_proto::ids::SessionId;
@@ -20,9 +20,6 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::piece::ChatPiece;
-
-/// Name of the source in a conversation.
-const NAME: &str = "state";
 
 /// Changes that a turn has made to its session's state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -121,7 +118,7 @@ impl StateTools {
 
     /// Reports whether `source` is the name of this source.
     pub(super) fn is(source: &str) -> bool {
-        source == NAME
+        source == source_names::STATE
     }
 }
 
@@ -217,7 +214,7 @@ impl TurnEffects {
 
 impl ToolSource for StateTools {
     fn name(&self) -> &str {
-        NAME
+        source_names::STATE
     }
 
     fn tools(&self) -> Arc<[Tool]> {
@@ -255,7 +252,7 @@ impl ToolSource for StateTools {
     }
 
     fn provenance(&self, tool: &str) -> Provenance {
-        Provenance { simulated: true, ..Provenance::untrusted(NAME, tool) }
+        Provenance { simulated: true, ..Provenance::untrusted(source_names::STATE, tool) }
     }
 }
 

@@ -24,6 +24,7 @@ pub mod recording_sink;
 pub mod role;
 pub mod service_state;
 pub mod sessions;
+pub mod source_names;
 pub mod speaker_embedder;
 pub mod state;
 pub mod store;

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use hearken_base::memory_pool::{PeerMemory, Reserved};
 use hearken_dialogue::tools::schema::{Schema, off_worker};
 use hearken_ports::tool_limits::{cut_description, tool_weight};
-use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolSource, source_names};
 use hearken_proto::json::weight;
 use hearken_proto::text_gateway::{
     ErrorCode, RegisteredTool, Registration, ServerMessage, ToolRefusal, ToolResult,
@@ -21,8 +21,6 @@ use tokio::sync::oneshot;
 use super::TextGatewaySettings;
 use super::outbox::Outbox;
 
-/// Name of the source.
-pub(crate) const SOURCE: &str = "client";
 /// Approximate memory limit for a connection's tools, in bytes.
 const MAX_TOOLS_BYTES: usize = 2 * 1024 * 1024;
 
@@ -180,11 +178,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ToolSource for ClientTools {
     fn name(&self) -> &str {
-        SOURCE
+        source_names::CLIENT
     }
 
     fn kind(&self) -> &'static str {
-        SOURCE
+        source_names::CLIENT
     }
 
     fn tools(&self) -> Arc<[Tool]> {

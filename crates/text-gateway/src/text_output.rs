@@ -10,13 +10,12 @@ use hearken_dialogue::tools::outcome::{NOT_REACHED, NOT_STARTED};
 use hearken_dialogue::tools::{Offer, Toolbox};
 use hearken_dialogue::turn_output::{CallResults, TurnOutput};
 use hearken_dialogue::{Cleaner, Turn, TurnError};
-use hearken_ports::{ToolError, ToolRequest};
+use hearken_ports::{ToolError, ToolRequest, source_names};
 use hearken_proto::text_gateway::{CallShown, ErrorCode, ServerMessage, Status};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::client_tools;
 use super::outbox::Outbox;
 
 /// Error text of a call without a result, because its request was cancelled.
@@ -93,7 +92,7 @@ impl<'a> TextOutput<'a> {
         let turn = self.turn;
         let connection = self.connection;
         let mut running = tools.begin(offer, calls, asked, until);
-        let is_client = |call: &ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
+        let is_client = |call: &ToolRequest| origin(offer, call).0 == source_names::CLIENT;
         let begun = (0..calls.len()).filter(|number| running.ended(*number).is_none());
         let callbacks = begun.filter(|number| is_client(&calls[*number])).count();
         if callbacks > 0 {
@@ -113,7 +112,7 @@ impl<'a> TextOutput<'a> {
             let Some(number) = number else { break };
             if let Some(ended) = running.ended(number) {
                 let shown = shown(offer, &calls[number], ended);
-                if shown.source != client_tools::SOURCE {
+                if shown.source != source_names::CLIENT {
                     self.send(to_wire(&shown, ended)).await;
                 }
             }
@@ -159,7 +158,7 @@ impl TurnOutput for TextOutput<'_> {
         asked: &str,
         until: Instant,
     ) -> CallResults {
-        let is_client = |call: &&ToolRequest| origin(offer, call).0 == client_tools::SOURCE;
+        let is_client = |call: &&ToolRequest| origin(offer, call).0 == source_names::CLIENT;
         let (own, clients): (Vec<&ToolRequest>, Vec<&ToolRequest>) =
             calls.iter().partition(|call| !is_client(call));
         let mut results: Vec<Option<String>> = vec![None; calls.len()];
@@ -199,7 +198,7 @@ pub(super) fn code_of(error: &ToolError, source: &str) -> ErrorCode {
     match error {
         ToolError::Unknown(_) => ErrorCode::ToolNotFound,
         ToolError::Arguments(_) => ErrorCode::InvalidToolParameters,
-        ToolError::Timeout(_) if source == client_tools::SOURCE => ErrorCode::ToolResultTimeout,
+        ToolError::Timeout(_) if source == source_names::CLIENT => ErrorCode::ToolResultTimeout,
         ToolError::Timeout(_) | ToolError::Unavailable(_) | ToolError::Failed(_) => {
             ErrorCode::ToolExecutionFailed
         }

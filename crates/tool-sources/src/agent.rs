@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_ports::{
-    Provenance, Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource,
+    Provenance, Tool, ToolCall, ToolClients as _, ToolError, ToolOutput, ToolSource, source_names,
 };
 
 use super::endpoint::Endpoint;
 use super::report::SourceKind;
-use super::settings::ENDPOINT;
 
 /// Tool clients of an agent. A tool has its own name, unless an earlier client has a tool of the
 /// same name: then it is prefixed with the name of its client (`calc-2.add`). If an earlier client
@@ -117,7 +116,7 @@ impl ListedClient {
 
 impl ToolSource for AgentTools {
     fn name(&self) -> &str {
-        ENDPOINT
+        source_names::ENDPOINT
     }
 
     fn kind(&self) -> &'static str {
@@ -131,7 +130,7 @@ impl ToolSource for AgentTools {
 
     fn provenance(&self, tool: &str) -> Provenance {
         self.listing().find(tool).map_or_else(
-            || Provenance::untrusted(ENDPOINT, tool),
+            || Provenance::untrusted(source_names::ENDPOINT, tool),
             |(client, own)| client.provenance(own),
         )
     }

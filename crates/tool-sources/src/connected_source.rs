@@ -7,14 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource, source_names};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::link::Link;
 use super::pins::SourcePins;
 use super::report::{Origin, SourceKind, SourceReport, SourceState, SourceUsage, ToolReport};
-use super::settings::ENDPOINT;
 
 /// Maximum number of concurrent calls of one source, of all conversations together.
 const MAX_CALLS: usize = 64;
@@ -355,7 +354,8 @@ impl ToolSource for ConnectedSource {
         let changed = found.is_some_and(|found| self.is_changed(found));
         let own_trust = self.0.trust;
         // A tool client gives itself its name; a server has its name from the administrator.
-        let group = (self.0.kind == SourceKind::Endpoint).then(|| ENDPOINT.to_owned());
+        let group =
+            (self.0.kind == SourceKind::Endpoint).then(|| source_names::ENDPOINT.to_owned());
         Provenance { changed, own_trust, group, ..Provenance::untrusted(&self.0.name, tool) }
     }
 

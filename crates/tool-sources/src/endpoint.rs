@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use hearken_base::names::folded;
 use hearken_ports::{
     LocalToolClient, RemoteToolClient, ToolCall, ToolClients, ToolError, ToolOutput,
     ToolSource as _,
@@ -54,7 +55,7 @@ struct Shared {
 #[derive(Default)]
 struct Agents {
     by_agent: BTreeMap<String, Vec<ClientSlot>>,
-    /// Names of other sources.
+    /// Names of other sources, folded for comparison.
     reserved: Vec<String>,
     /// Tool clients of other instances of the server.
     remote: Vec<RemoteInstanceSource>,
@@ -143,7 +144,9 @@ impl Endpoint {
             slots.filter_map(|s| s.source.as_ref().map(|(name, _)| name.clone())).collect();
         let mut all = Vec::new();
         for client in agents.remote.iter().filter(|client| client.agent() == agent) {
-            let taken = |name: &str| names.iter().chain(&agents.reserved).any(|n| n == name);
+            let taken = |name: &str| {
+                names.iter().any(|n| n == name) || agents.reserved.contains(&folded(name))
+            };
             let name = free_name(client.name(), taken);
             names.push(name.clone());
             all.push(client.named(name));
@@ -153,7 +156,7 @@ impl Endpoint {
 
     /// Reserves names of other sources: tool clients get different ones.
     pub(super) fn reserve(&self, names: Vec<String>) {
-        self.lock().reserved = names;
+        self.lock().reserved = names.iter().map(|name| folded(name)).collect();
     }
 
     /// Returns true if a tool client of any agent has this name.
@@ -182,7 +185,7 @@ impl Endpoint {
         let slots = by_agent.entry(admitted.agent.clone()).or_default();
         let taken = |name: &str| {
             let mut others = slots.iter().filter_map(|s| s.source.as_ref());
-            others.any(|(n, _)| n == name) || reserved.iter().any(|n| n == name)
+            others.any(|(n, _)| n == name) || reserved.contains(&folded(name))
         };
         let name = free_name(wanted, taken);
         // A client of the same name may be an earlier connection of this client that broke
@@ -407,6 +410,7 @@ impl Transport<RoleClient> for Frames {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use hearken_ports::source_names;
 
     use super::*;
 
@@ -466,6 +470,20 @@ mod tests {
         let last = endpoint.admit(&client("b", "2")).unwrap();
         endpoint.register(&last, "weather");
         assert_eq!(endpoint.sources("b")[0].report().name, "weather-2");
+    }
+
+    #[test]
+    fn no_tool_client_has_a_name_that_looks_like_that_of_another_source() {
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        endpoint.reserve(source_names::ALL.iter().map(|name| (*name).to_owned()).collect());
+        for name in source_names::ALL {
+            for wanted in [(*name).to_owned(), name.to_uppercase()] {
+                let admitted = endpoint.admit(&client("a", "1")).unwrap();
+                endpoint.register(&admitted, &wanted);
+                let given = endpoint.sources("a")[0].report().name;
+                assert_eq!(given, format!("{wanted}-2"));
+            }
+        }
     }
 
     #[tokio::test]

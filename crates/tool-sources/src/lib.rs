@@ -47,7 +47,7 @@ use hearken_dialogue::role::{AssignedRole, RoleLookup};
 use hearken_dialogue::style::StyleLookup;
 use hearken_dialogue::tools::SourceLookup;
 use hearken_dialogue::{ConversationStyle, SharedStyle};
-use hearken_ports::{Tool, ToolSource};
+use hearken_ports::{Tool, ToolSource, source_names};
 use hearken_proto::ids::DeviceId;
 use pins::{Pins, SourcePins};
 use remote_instance::RemoteInstanceSource;
@@ -100,7 +100,7 @@ impl Sources {
     /// Reserves the names of all other sources: tool clients get different ones.
     fn reserve(&self) {
         let mut names = self.servers.names();
-        names.extend(settings::RESERVED.map(str::to_owned));
+        names.extend(source_names::ALL.iter().map(|name| (*name).to_owned()));
         self.endpoint.reserve(names);
     }
 
@@ -161,7 +161,7 @@ impl Sources {
 
     /// Returns one of an agent's sources by the name in its report.
     pub fn named(&self, agent: &str, name: &str) -> Option<Arc<dyn ToolSource>> {
-        if name == settings::BUILTIN {
+        if name == source_names::BUILTIN {
             return Some(Arc::new(self.builtin.clone()));
         }
         if let Some(remote) = self.servers.named(name) {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use hearken_base::Secret;
 use hearken_base::names::are_same;
 use hearken_base::redaction::{self, MASK};
+use hearken_ports::source_names;
 use hearken_ports::store::{Device, KeptServer, StoreError, ToolStore};
 use hearken_proto::ids::{DeviceId, SessionId};
 use serde::Serialize;
@@ -23,7 +24,7 @@ use url::Url;
 use super::Sources;
 use super::report::{Origin, SourceKind, SourceReport, SourceState};
 use super::servers::{ServerReport, ServerTask};
-use super::settings::{ENDPOINT, ToolServer, ToolServerError};
+use super::settings::{ToolServer, ToolServerError};
 use super::source_overrides::Overrides;
 
 /// Maximum number of servers, including those of the configuration.
@@ -448,7 +449,8 @@ impl Registry {
         let role = self.0.sources.overrides.role_of(overrides);
         let is_off =
             |name: &str| role.as_ref().is_some_and(|role| role.is_missing || role.is_off(name));
-        let clients_off = overrides.is_off(ENDPOINT) || is_off(ENDPOINT);
+        let clients_off =
+            overrides.is_off(source_names::ENDPOINT) || is_off(source_names::ENDPOINT);
         let source = |s: SourceReport| SourceOfDevice {
             on: s.state != SourceState::Disabled
                 && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hearken_ports::{
-    Provenance, RemoteToolClient, Tool, ToolCall, ToolError, ToolOutput, ToolSource,
+    Provenance, RemoteToolClient, Tool, ToolCall, ToolError, ToolOutput, ToolSource, source_names,
 };
 
 use super::pins::SourcePins;
 use super::report::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
-use super::settings::ENDPOINT;
 
 /// Tool client of another instance; clones share it.
 #[derive(Clone)]
@@ -83,7 +82,7 @@ impl ToolSource for RemoteInstanceSource {
     fn provenance(&self, tool: &str) -> Provenance {
         let found = self.client.tools.iter().find(|known| known.name == tool);
         let changed = found.is_some_and(|found| self.is_changed(found));
-        let group = Some(ENDPOINT.to_owned());
+        let group = Some(source_names::ENDPOINT.to_owned());
         Provenance { changed, group, ..Provenance::untrusted(&self.client.name, tool) }
     }
 

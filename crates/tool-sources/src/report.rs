@@ -1,10 +1,9 @@
 //! Reports on sources and their tools, as the API shows them. Not for what a source does.
 
-use hearken_ports::Tool;
+use hearken_ports::{Tool, source_names};
 use serde::Serialize;
 
 use super::pins;
-use super::settings::ENDPOINT;
 
 /// State of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -66,7 +65,7 @@ impl SourceKind {
 impl SourceReport {
     /// Returns the group of the source, if it gives itself its name.
     pub fn group(&self) -> Option<&'static str> {
-        (self.kind == SourceKind::Endpoint).then_some(ENDPOINT)
+        (self.kind == SourceKind::Endpoint).then_some(source_names::ENDPOINT)
     }
 }
 

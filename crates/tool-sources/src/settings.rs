@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hearken_base::Secret;
 use hearken_base::names::are_same;
+use hearken_ports::source_names;
 use http::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,13 +29,6 @@ const OWN_HEADERS: [&str; 11] = [
     "upgrade",
 ];
 
-/// Name of the tool clients of a device's agent, as one source.
-pub(super) const ENDPOINT: &str = "endpoint";
-/// Name of the source of built-in tools.
-pub(super) const BUILTIN: &str = "builtin";
-/// Names of sources that always exist.
-pub(super) const RESERVED: [&str; 4] = ["device", "things", ENDPOINT, BUILTIN];
-
 /// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -52,7 +46,7 @@ pub enum ToolProtocol {
 #[serde(default, deny_unknown_fields)]
 pub struct ToolServer {
     /// Name of the server and of its tool source: 1 to 64 characters, unique, and not
-    /// `device`, `things`, `endpoint` or `builtin`. Required.
+    /// `device`, `things`, `endpoint`, `builtin`, `state`, `client` or `speakers`. Required.
     pub name: String,
     /// Connect to the server. `false` retains its settings without connecting.
     pub enabled: bool,
@@ -182,8 +176,9 @@ impl ToolServer {
             // Clients and proxies drop a part `.` or `..` of a path: nobody could remove such a server.
             return Err(wrong("`name` must have a character other than `.`".into()));
         }
-        if RESERVED.iter().any(|name| are_same(name, &self.name)) {
-            return Err(wrong(format!("`name` may not be one of {}", RESERVED.join(", "))));
+        let own = source_names::ALL;
+        if own.iter().any(|name| are_same(name, &self.name)) {
+            return Err(wrong(format!("`name` may not be one of {}", own.join(", "))));
         }
         if self.devices.iter().any(|d| d.trim().is_empty()) {
             return Err(wrong("`devices` has an empty id".into()));
@@ -328,6 +323,24 @@ mod tests {
                 message.starts_with("`tools.servers`, ") && message.contains(says),
                 "{message}"
             );
+        }
+    }
+
+    #[test]
+    fn no_server_takes_the_name_of_a_source_of_this_server() {
+        let generator = schemars::SchemaGenerator::default();
+        let schema = generator.into_root_schema_for::<ToolServer>();
+        let documented = schema.pointer("/properties/name/description");
+        let documented = documented.and_then(|text| text.as_str()).unwrap();
+        for name in source_names::ALL {
+            assert!(documented.contains(&format!("`{name}`")), "{name}: {documented}");
+            for like in [(*name).to_owned(), name.to_uppercase(), format!(" {name}\u{200b} ")] {
+                let url = "http://a/".to_owned();
+                let server = ToolServer { name: like.clone(), url, ..ToolServer::default() };
+                let refused = server.checked().unwrap_err().to_string();
+                assert!(refused.contains("`name` may not be one of device, "), "{like}: {refused}");
+                assert!(refused.contains(name), "{like}: {refused}");
+            }
         }
     }
 

@@ -207,6 +207,8 @@ async fn invalid_settings_are_refused_with_their_remedy() {
         (json!({"name": "a", "url": url, "timeout_ms": 1}), 400, "use 100 to 600000"),
         (json!({"name": "a", "url": url, "colour": 1}), 400, "colour"),
         (json!({"name": "builtin", "url": url}), 400, "may not be one of"),
+        (json!({"name": "State", "url": url}), 400, "may not be one of"),
+        (json!({"name": "client", "url": url}), 400, "may not be one of"),
         (json!({"name": "a", "url": url, "bearer_env": "HOME"}), 400, "as `bearer`"),
         (json!({"name": "a", "url": url, "bearer_file": "/etc/passwd"}), 400, "as `bearer`"),
         (json!({"name": "a", "command": "sh"}), 403, "`tools.allow_commands_over_api`"),

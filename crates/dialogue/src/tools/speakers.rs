@@ -4,14 +4,11 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource, source_names};
 use serde_json::{Value, json};
 
 use crate::people::{MOST_FACT_CHARS, MOST_NAME_CHARS, PeopleError};
 use crate::speaker_tracker::SpeakerTracker;
-
-/// Name of the source.
-const SOURCE: &str = "speakers";
 
 const LEARN: &str = "remember_my_voice";
 const REMEMBER: &str = "remember_about_me";
@@ -78,7 +75,7 @@ fn tools() -> Vec<Tool> {
 
 impl ToolSource for SpeakerTools {
     fn name(&self) -> &str {
-        SOURCE
+        source_names::SPEAKERS
     }
 
     fn kind(&self) -> &'static str {
@@ -86,7 +83,7 @@ impl ToolSource for SpeakerTools {
     }
 
     fn provenance(&self, tool: &str) -> Provenance {
-        Provenance::trusted(SOURCE, tool)
+        Provenance::trusted(source_names::SPEAKERS, tool)
     }
 
     fn tools(&self) -> Arc<[Tool]> {

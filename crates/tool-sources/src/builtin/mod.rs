@@ -23,14 +23,13 @@ use clock::Clock;
 use conversation::Conversation;
 use futures_util::future::BoxFuture;
 use hearken_dialogue::{Character, SharedStyle};
-use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource};
+use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSource, source_names};
 use jiff::tz::TimeZone;
 use location::Locator;
 use serde_json::{Map, Value};
 use weather::Weather;
 
 use super::report::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
-use super::settings::BUILTIN;
 
 pub use settings::{BuiltinError, BuiltinSettings};
 
@@ -134,7 +133,7 @@ impl Builtin {
     /// Returns a report on the source.
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
-            name: BUILTIN.into(),
+            name: source_names::BUILTIN.into(),
             kind: SourceKind::Builtin,
             origin: Origin::Builtin,
             devices: Vec::new(),
@@ -149,7 +148,7 @@ impl Builtin {
 
 impl ToolSource for Builtin {
     fn name(&self) -> &str {
-        BUILTIN
+        source_names::BUILTIN
     }
 
     fn kind(&self) -> &'static str {
@@ -163,7 +162,7 @@ impl ToolSource for Builtin {
     /// Results are trusted, except those that contain names from external services.
     fn provenance(&self, tool: &str) -> Provenance {
         let trusted = !matches!(tool, weather::NAME | location::NAME);
-        Provenance { trusted, ..Provenance::untrusted(BUILTIN, tool) }
+        Provenance { trusted, ..Provenance::untrusted(source_names::BUILTIN, tool) }
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

@@ -40,7 +40,7 @@ use crate::http::audit::{NotedRefusals, audited};
 use crate::http::fault::answer;
 use crate::http::held_body::hold;
 use crate::http::kept_connections::counted;
-use crate::http::paths::DOCS;
+use crate::http::paths::{is_docs, rest_after};
 use crate::http::peer;
 use crate::http::route_table::head_and_old_clients;
 
@@ -218,7 +218,7 @@ async fn aliased(
 
 /// Returns the address without its API version, if it has one.
 fn without_version(uri: &Uri) -> Option<Uri> {
-    let rest = uri.path().strip_prefix("/api/v1")?;
+    let rest = rest_after(uri.path(), "/api/v1")?;
     if !rest.is_empty() && !rest.starts_with('/') {
         return None;
     }
@@ -265,7 +265,7 @@ async fn named(
     let id = RequestId::from_headers(request.headers());
     request.extensions_mut().insert(id.clone());
     let span = tracing::info_span!("request", id = %id.0);
-    let is_docs = request.path().starts_with(DOCS);
+    let is_docs = is_docs(request.request());
     let mut response = next.call(request).instrument(span).await?;
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.header());

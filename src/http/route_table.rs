@@ -16,7 +16,7 @@ use bytes::Bytes;
 use hearken_proto::fault::Fault;
 
 use super::fault::answer;
-use super::paths::{DOCS, OPENAPI};
+use super::paths::{OPENAPI, is_docs, routed};
 
 /// Routes by path, in matching order.
 #[derive(Default)]
@@ -82,7 +82,7 @@ pub(super) async fn head_and_old_clients(
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     // These pages are not in the table.
-    let is_page = request.path() == OPENAPI || request.path().starts_with(DOCS);
+    let is_page = routed(request.request()) == OPENAPI || is_docs(request.request());
     if is_page && !matches!(*request.method(), Method::GET | Method::HEAD) {
         let refused = not_allowed(request.request(), &[Method::GET]);
         return Ok(request.into_response(refused));

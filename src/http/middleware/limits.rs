@@ -13,6 +13,7 @@ use hearken_base::slots::{Slot, Slots};
 use hearken_cluster::{Cluster, RateLimit};
 
 use crate::config::HttpConfig;
+use crate::http::paths::routed;
 use crate::http::peer::{Peer, address_of};
 use crate::http::request_identity::{session_of, shows};
 
@@ -87,8 +88,7 @@ impl Limits {
 
     /// Counts one request, unless its kind is exempt, and returns its slot among those in progress.
     pub(super) async fn admit(&self, request: &HttpRequest) -> Result<Option<Slot>, OverLimit> {
-        // Percent-decoded, as for the selection of the route.
-        let path = request.match_info().as_str();
+        let path = routed(request);
         let trusted = self.is_trusted(request);
         let upgrade = is_handshake(request);
         if upgrade && !trusted {
@@ -150,7 +150,7 @@ impl Limits {
 /// Returns true for the handshake of a WebSocket. The header `Upgrade` is not sufficient: any
 /// request may have it, and would then escape the limit of requests in progress.
 fn is_handshake(request: &HttpRequest) -> bool {
-    let path = request.match_info().as_str();
+    let path = routed(request);
     let opens_socket = SOCKETS.contains(&path.trim_end_matches('/'))
         || path.starts_with("/litemcp/")
         || path.starts_with("/api/sessions/") && path.ends_with("/ws");
@@ -167,6 +167,13 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
+    use crate::http::paths::tests::ways_to_write;
+
+    /// These paths, and the other ways to write them.
+    fn however_written(paths: &[&str]) -> Vec<String> {
+        let ways = |path: &&str| [vec![(*path).to_owned()], ways_to_write(path)].concat();
+        paths.iter().flat_map(ways).collect()
+    }
 
     fn limits(config: &HttpConfig) -> Limits {
         let tokens = vec![Secret::new("valid"), Secret::new("")];
@@ -241,10 +248,10 @@ mod tests {
             in_progress.push(limits.admit(&request_to(path, "192.0.2.1", &[])).await.unwrap());
         }
         assert!(in_progress.iter().all(Option::is_some));
-        for path in ["/console/", "/healthz", "/readyz", "/metrics"] {
-            let refused = limits.admit(&request_to(path, "192.0.2.1", &[])).await;
+        for path in however_written(&["/console/", "/healthz", "/readyz", "/metrics"]) {
+            let refused = limits.admit(&request_to(&path, "192.0.2.1", &[])).await;
             assert!(matches!(refused, Err(OverLimit::TooManyAtOnce)), "{path}");
-            assert!(limits.admit(&request_to(path, "192.0.2.2", &[])).await.is_ok(), "{path}");
+            assert!(limits.admit(&request_to(&path, "192.0.2.2", &[])).await.is_ok(), "{path}");
         }
         drop(in_progress);
         assert!(limits.admit(&request_to("/metrics", "192.0.2.1", &[])).await.is_ok());
@@ -262,12 +269,18 @@ mod tests {
         let plain = ("x", "y");
         let upgrade = ("upgrade", "websocket");
         let boots = HttpConfig { boots_per_minute: 3, ..none() };
-        for path in ["/xiaozhi/ota/", "/xiaozhi/ota", "/xiaozhi/ota/activate"] {
-            assert_eq!(admitted(boots.clone(), path, plain).await, [3, 20, 20], "{path}");
+        let paths = ["/xiaozhi/ota/", "/xiaozhi/ota", "/xiaozhi/ota/activate"];
+        for path in however_written(&paths) {
+            assert_eq!(admitted(boots.clone(), &path, plain).await, [3, 20, 20], "{path}");
         }
         let upgrades = HttpConfig { upgrades_per_minute: 3, ..none() };
-        for path in ["/", "/xiaozhi/v1/", "/api/sessions/x/ws", "/litemcp/x"] {
-            assert_eq!(admitted(upgrades.clone(), path, upgrade).await, [3, 20, 20], "{path}");
+        let paths = ["/", "/xiaozhi/v1/", "/mcp_endpoint/mcp", "/api/sessions/x/ws", "/litemcp/x"];
+        for path in however_written(&paths) {
+            assert_eq!(admitted(upgrades.clone(), &path, upgrade).await, [3, 20, 20], "{path}");
+        }
+        let api = HttpConfig { requests_per_minute: 3, ..none() };
+        for path in however_written(&["/api/sessions", "/api/docs/", "/api/openapi.json"]) {
+            assert_eq!(admitted(api.clone(), &path, plain).await, [3, 3, 3], "{path}");
         }
         let at_once = HttpConfig { requests_at_once: 3, ..none() };
         for path in ["/api/sessions", "/vision/explain", "/xiaozhi/ota/", "/test_client.html"] {
@@ -281,8 +294,8 @@ mod tests {
         }
         let post = TestRequest::post().uri(path).peer_addr("192.0.2.1:1".parse().unwrap());
         assert!(!is_handshake(&post.insert_header(upgrade).to_http_request()));
-        for path in MONITORING {
-            assert_eq!(admitted(at_once.clone(), path, plain).await, [3, 20, 20], "{path}");
+        for path in however_written(&MONITORING) {
+            assert_eq!(admitted(at_once.clone(), &path, plain).await, [3, 20, 20], "{path}");
         }
         assert_eq!(admitted(none(), "/xiaozhi/ota/", upgrade).await, [20; 3]);
     }

@@ -11,6 +11,7 @@ use tracing::Instrument as _;
 
 use crate::http::audit::CHANGING;
 use crate::http::fault::answer;
+use crate::http::paths::routed;
 
 /// Routes that end with their client: a chat message is dropped while it has had no effect, and the
 /// others have no effect before their end.
@@ -23,8 +24,7 @@ const ENDING_WITH_CLIENT: [&str; 4] = [
 
 /// Returns true if the request may have side effects.
 fn has_effects(request: &ServiceRequest) -> bool {
-    // Percent-decoded, as for the selection of the route.
-    let pattern = request.resource_map().match_pattern(request.match_info().as_str());
+    let pattern = request.resource_map().match_pattern(routed(request.request()));
     CHANGING.contains(request.method())
         && pattern.is_some_and(|pattern| !ENDING_WITH_CLIENT.contains(&pattern.as_str()))
 }

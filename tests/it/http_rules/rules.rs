@@ -103,6 +103,38 @@ async fn unsupported_methods_give_405_and_unknown_paths_404() {
     }
 }
 
+/// Status and headers with which a request is answered.
+async fn seen(client: &Client, server: &TestServer, method: Method, path: &str) -> Value {
+    let answer = client.request(method, server.http_url(path)).send().await.unwrap();
+    let text = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap());
+    let names = ["content-security-policy", "x-content-type-options", "content-type", "allow"];
+    json!([answer.status().as_u16(), names.map(text)])
+}
+
+#[tokio::test]
+async fn a_path_in_other_ways_of_writing_is_answered_in_the_same_way() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, |config| {
+        guarded(config);
+        config.http.requests_per_minute = 0;
+    })
+    .await;
+    let client = Client::new();
+    for path in ["/api/docs/", "/api/v1/docs/", "/api/openapi.json", "/api/devices", "/healthz"] {
+        for method in [Method::GET, Method::HEAD, Method::POST] {
+            let plain = seen(&client, &server, method.clone(), path).await;
+            let has_policy = plain[1][0].is_string();
+            assert_eq!(has_policy, path.ends_with("docs/"), "{method} {path}: {plain}");
+            for (place, c) in path.char_indices().filter(|(_, c)| *c != '/') {
+                let after = &path[place + c.len_utf8()..];
+                let way = format!("{}%{:02x}{after}", &path[..place], u32::from(c));
+                let answered = seen(&client, &server, method.clone(), &way).await;
+                assert_eq!(answered, plain, "{method} {way}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_streamed_answer_to_http_1_0_is_not_chunked() {
     let vendors = Vendors::start().await;

@@ -137,7 +137,7 @@ fn join_cluster(parts: &Parts<'_>, frontends: &Frontends) {
     parts.cluster.announce(
         Arc::new(device_registry.clone()),
         Arc::new(parts.tooling.sources.endpoint().clone()),
-        http::order_handler(device_registry.clone()),
+        http::order_handler(device_registry.clone(), parts.tooling.registry.clone()),
     );
 }
 

@@ -16,6 +16,7 @@ use hearken_proto::device::{Downlink, Emotion, SystemCommand};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use hearken_proto::json;
+use hearken_tool_sources::Registry;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::http::devices::device_identity::{id_of, no_such_device};
+use crate::http::devices::session_tools::requested;
 use crate::http::devices::status_tool::ask;
 use crate::http::extract::Operator;
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
@@ -71,6 +73,10 @@ const FORGET: &str = " forget";
 
 /// Internal order that requests a device's status; not available over the API.
 pub(crate) const STATUS: &str = " status";
+
+/// Internal order that queries or changes the tool sources of a device's session; not available
+/// over the API.
+pub(crate) const SESSION_TOOLS: &str = " session tools";
 
 /// Requested order: its name and parameters.
 #[derive(Serialize, Deserialize)]
@@ -137,14 +143,18 @@ async fn passed_on(
     }
 }
 
-/// Returns a handler for orders from other instances to devices of this instance.
-pub fn order_handler(device_registry: DeviceRegistry) -> OrderHandler {
+/// Returns a handler for orders from other instances to devices of this instance, and to their
+/// sessions, whose tool sources are in `registry`.
+pub fn order_handler(device_registry: DeviceRegistry, registry: Registry) -> OrderHandler {
     Arc::new(move |id, wanted| {
         let device_registry = device_registry.clone();
+        let registry = registry.clone();
         Box::pin(async move {
             let wanted: Wanted = serde_json::from_value(wanted).map_err(|_| Unreachable::Busy)?;
-            if wanted.name == STATUS {
-                return Ok(json!(ask(&device_registry, &id).await?));
+            match wanted.name.as_str() {
+                STATUS => return Ok(json!(ask(&device_registry, &id).await?)),
+                SESSION_TOOLS => return requested(&registry, wanted.body),
+                _ => {}
             }
             // Unknown here: another version of the server may have more orders.
             let order = order_of(&wanted).map_err(|_| Unreachable::Busy)?;

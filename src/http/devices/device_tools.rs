@@ -1,13 +1,19 @@
 //! REST API of the tool sources that are disabled for one device or one session. Not for the sources themselves.
 
 use actix_web::{HttpResponse, web};
+use hearken_cluster::Cluster;
+use hearken_ports::Unreachable;
 use hearken_proto::fault::Fault;
+use hearken_tool_sources::Registry;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::http::AccessControl;
 use crate::http::chat_access::session_of;
 use crate::http::devices::device_identity::{id_of, no_such_device};
+use crate::http::devices::device_orders::{SESSION_TOOLS, Wanted};
+use crate::http::devices::session_tools::SessionToolsRequest;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
 use crate::http::request_identity::tidy;
@@ -81,6 +87,29 @@ fn no_such_session() -> Refusal {
     refusal(Fault::NotFound, "no session of this id is running")
 }
 
+/// Executes a request about a session at this instance, or at the instance with its device.
+async fn carried_out(
+    registry: &Registry,
+    cluster: &Cluster,
+    request: SessionToolsRequest,
+) -> RouteResult {
+    if let Some(tools) = request.carry_out(registry) {
+        return Ok(HttpResponse::Ok().json(tools));
+    }
+    let others = cluster.devices().await;
+    let running = others.into_iter().find(|(_, session)| *session == request.session_id);
+    let (device, _) = running.ok_or_else(no_such_session)?;
+    let Value::Object(body) = json!(request) else { return Err(no_such_session()) };
+    let wanted = Wanted { name: SESSION_TOOLS.into(), body };
+    match cluster.order(&device, json!(wanted)).await {
+        Ok(tools) => Ok(HttpResponse::Ok().json(tools)),
+        Err(Unreachable::NotConnected) => Err(no_such_session()),
+        Err(Unreachable::Busy | Unreachable::Unconfirmed) => {
+            Err(refusal(Fault::Busy, "the instance with the session does not answer"))
+        }
+    }
+}
+
 /// Returns the tool sources of a running session, by the `session_id` of its hello.
 #[utoipa::path(get, path = "/api/sessions/{id}/tools", tag = "devices", params(("id" = String, Path,)),
     responses((status = 200, body = SessionToolsShown), Faults))]
@@ -88,10 +117,10 @@ pub(crate) async fn get_session(
     _: Operator,
     id: web::Path<String>,
     api: web::Data<ToolsApi>,
+    cluster: web::Data<Cluster>,
 ) -> RouteResult {
-    let tools = api.registry.tools_of_session(&session_of(&id));
-    let tools = tools.ok_or_else(no_such_session)?;
-    Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
+    let request = SessionToolsRequest { session_id: session_of(&id), off: None };
+    carried_out(&api.registry, &cluster, request).await
 }
 
 /// Sets the tool sources that are disabled for a session, from its next turn until its end, instead
@@ -104,9 +133,9 @@ pub(crate) async fn put_session(
     id: web::Path<String>,
     off: JsonBody<Off>,
     api: web::Data<ToolsApi>,
+    cluster: web::Data<Cluster>,
 ) -> RouteResult {
-    let off = off.0.checked()?;
-    let tools = api.registry.set_session_off(&session_of(&id), off);
-    let tools = tools.ok_or_else(no_such_session)?;
-    Ok(HttpResponse::Ok().json(SessionToolsShown::from(tools)))
+    let off = Some(off.0.checked()?);
+    let request = SessionToolsRequest { session_id: session_of(&id), off };
+    carried_out(&api.registry, &cluster, request).await
 }

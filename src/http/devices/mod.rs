@@ -9,5 +9,6 @@ pub(crate) mod device_status;
 pub(crate) mod device_tools;
 pub(crate) mod firmware;
 pub(crate) mod ota;
+pub(crate) mod session_tools;
 pub(crate) mod status_tool;
 pub(crate) mod vision;

@@ -137,6 +137,7 @@ async fn devices(cluster: &Instances) {
         assert_eq!(status, 202, "{told}");
         assert_eq!(of_type(&mut socket, "alert").await["message"], "m");
     }
+    session_tools(cluster, listed["devices"][0]["session_id"].as_str().unwrap()).await;
     // The device has no tools; every instance says so.
     for at in [one, two] {
         let (status, told) = ask(at, Method::GET, &format!("{path}/status"), Value::Null).await;
@@ -172,6 +173,32 @@ async fn devices(cluster: &Instances) {
         (!there).then_some(())
     })
     .await;
+}
+
+/// The tool sources of the device's session are the same through every instance.
+async fn session_tools(cluster: &Instances, session: &str) {
+    let path = format!("/api/sessions/{session}/tools");
+    for (n, at) in cluster.all.iter().enumerate() {
+        let off = json!([format!("source {n}")]);
+        let (status, told) = ask(at, Method::PUT, &path, json!({"off": off})).await;
+        assert_eq!((status, &told["off"]), (200, &off), "{told}");
+        for at in &cluster.all {
+            let (status, told) = ask(at, Method::GET, &path, Value::Null).await;
+            assert_eq!((status, &told["off"]), (200, &off), "{told}");
+            assert_eq!(
+                (&told["device_id"], &told["session_id"]),
+                (&DEVICE.into(), &session.into())
+            );
+        }
+    }
+    let none = "/api/sessions/00000000-0000-4000-8000-000000000000/tools";
+    for at in &cluster.all {
+        let off = json!({"off": []});
+        for (method, body) in [(Method::GET, Value::Null), (Method::PUT, off)] {
+            let (status, told) = ask(at, method, none, body).await;
+            assert!(status == 404 && told.to_string().contains("no session of this id"), "{told}");
+        }
+    }
 }
 
 /// Answers as a tool client with one tool, until dropped.

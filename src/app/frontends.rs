@@ -7,7 +7,7 @@ use actix_web::web::{Data, ServiceConfig};
 use hearken_base::slots::Slots;
 use hearken_base::tasks::Tasks;
 use hearken_chat::event_stream::WatchSettings;
-use hearken_chat::{ChatService, HeldCalls, PublishedEvents, RefusedMessages, TouchedSessions};
+use hearken_chat::{ChatService, HeldCalls, PublishedEvents, TouchedSessions};
 use hearken_ports::store::SettingsStore;
 use hearken_providers::{CallLog, state};
 use hearken_text_gateway::{Sessions, TextGateway};
@@ -90,7 +90,6 @@ fn chats(parts: &Parts<'_>) -> anyhow::Result<Chats> {
         roles,
         tasks: tasks.clone(),
         held: HeldCalls::default(),
-        refused: RefusedMessages::default(),
         touched: TouchedSessions::default(),
         published: PublishedEvents::default(),
         turn_journal: records.turn_journal.clone(),

@@ -36,9 +36,9 @@ async fn a_store_is_created_checked_backed_up_and_restored_by_command() {
     let (code, _, told) = run(&one, &["backup", name]).await;
     assert_eq!((code, told.contains("there is no store yet")), (Some(2), true), "{told}");
     assert!(names(&out).is_empty() && !one.exists());
-    let made = "created the tables: version 16\n".to_owned();
+    let made = "created the tables: version 17\n".to_owned();
     assert_eq!(run(&one, &["migrate"]).await, (Some(0), made, String::new()));
-    let known = "the store is up to date: version 16\n".to_owned();
+    let known = "the store is up to date: version 17\n".to_owned();
     assert_eq!(run(&one, &["migrate"]).await, (Some(0), known, String::new()));
     let empty = "no faults found: nothing, the store is empty\n".to_owned();
     assert_eq!(run(&one, &["check"]).await, (Some(0), empty, String::new()));

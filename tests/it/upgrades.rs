@@ -132,7 +132,7 @@ async fn a_failed_upgrade_is_reported_and_the_next_start_works() {
             &file,
             "migration 10 failed",
             "table chat_pending_events already exists",
-            "version 7, to be version 16",
+            "version 7, to be version 17",
             "remove the cause",
         ] {
             assert!(told.contains(word), "{command:?}: {word}: {told}");

@@ -1,7 +1,9 @@
 //! Reads the earlier messages of a session for a turn: the last ones, or the whole last exchange if
-//! that is longer. Not for the prompt, nor for its budget.
+//! that is longer. Those that the model refuses are left out of its prompts, but stay stored. Not
+//! for the prompt, nor for its budget, nor for asking the model again (see
+//! [`hearken_dialogue::without_earlier`]).
 
-use hearken_ports::{ChatStore, KeptMessage, Role};
+use hearken_ports::{ChatStore, KeptMessage, RefusedUntil, Role};
 use hearken_proto::ids::SessionId;
 
 use super::ChatError;
@@ -20,6 +22,18 @@ pub(super) async fn earlier_messages(
         read.prepend(store.messages(id, Some(before), limit).await?);
     }
     Ok(read.all)
+}
+
+/// Returns those of the last messages of a session, oldest first, that the model has not refused.
+/// The record of refused messages does not apply after a rollback to before its message: the model
+/// has not seen the messages that follow.
+pub(super) fn not_refused(
+    messages: &[KeptMessage],
+    refused: Option<RefusedUntil>,
+) -> &[KeptMessage] {
+    let is_last = |kept: &KeptMessage| refused.is_some_and(|refused| refused.is(kept));
+    let accepted = messages.iter().position(is_last).map_or(0, |last| last + 1);
+    &messages[accepted..]
 }
 
 /// Messages that were read so far.
@@ -121,6 +135,31 @@ mod tests {
             let none = read(&all, limit, 0);
             prop_assert!(none.len() <= limit, "nothing is read that exceeds the budget");
         }
+    }
+
+    #[test]
+    fn refused_messages_are_left_out_as_long_as_they_are_the_same() {
+        let dialogue = |at: i64| -> Vec<KeptMessage> {
+            let mut all = dialogue(&[1, 1, 1]);
+            for kept in &mut all {
+                // A rollback and other messages give the same numbers at other times.
+                kept.message.timestamp =
+                    Timestamp::new(at, i32::try_from(kept.number).unwrap()).unwrap();
+            }
+            all
+        };
+        let messages = dialogue(1);
+        let numbers = |messages: &[KeptMessage], refused| -> Vec<i64> {
+            not_refused(messages, refused).iter().map(|kept| kept.number).collect()
+        };
+        let refused = Some(RefusedUntil::message(&messages[3]));
+        assert_eq!(numbers(&messages, None), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(numbers(&messages, refused), [5, 6]);
+        assert_eq!(numbers(&messages[..4], refused), [0; 0], "rolled back to them");
+        assert_eq!(numbers(&messages[..2], refused), [1, 2], "rolled back to before them");
+        assert_eq!(numbers(&messages[4..], refused), [5, 6], "they are not among the last ones");
+        assert_eq!(numbers(&[], refused), [0; 0]);
+        assert_eq!(numbers(&dialogue(2), refused), [1, 2, 3, 4, 5, 6], "others with their numbers");
     }
 
     #[test]

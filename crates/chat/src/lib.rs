@@ -1,12 +1,12 @@
 //! Chat sessions of applications. A message starts a turn of the model with its tools; an answer
 //! and events come out. Turns run in the same rounds as those of devices and text clients. Apart
-//! from pending confirmations and the numbers of refused messages, nothing is held in memory between
-//! two requests, so any instance can handle any request. A message that has called a tool runs to
-//! its end, even if its client leaves. Not for HTTP, nor for storing sessions, states and events.
+//! from pending confirmations, nothing is held in memory between two requests, so any instance can
+//! handle any request. A message that has called a tool runs to its end, even if its client leaves.
+//! Not for HTTP, nor for storing sessions, states and events.
 //!
-//! Reading order: this file, [`turns`], `running`, `earlier_messages`, `refused_messages`,
-//! `context`, `chat_output`, `held_calls`, `state_tools`, `rolls`, `budget`, `events`,
-//! [`sessions`], `access`, `snapshots`, [`event_stream`].
+//! Reading order: this file, [`turns`], `running`, `earlier_messages`, `context`, `chat_output`,
+//! `held_calls`, `state_tools`, `rolls`, `budget`, `events`, [`sessions`], `access`, `snapshots`,
+//! [`event_stream`].
 
 mod access;
 mod budget;
@@ -17,7 +17,6 @@ pub mod event_stream;
 mod events;
 mod held_calls;
 mod piece;
-mod refused_messages;
 mod rolls;
 mod running;
 pub mod sessions;
@@ -48,7 +47,6 @@ pub use access::Asker;
 pub use events::PublishedEvents;
 pub use held_calls::HeldCalls;
 pub use piece::ChatPiece;
-pub use refused_messages::RefusedMessages;
 pub use settings::ChatSettings;
 pub use touched::TouchedSessions;
 
@@ -85,8 +83,6 @@ pub struct ChatService {
     pub tasks: Tasks,
     /// Pending confirmations.
     pub held: HeldCalls,
-    /// Messages that the model refuses.
-    pub refused: RefusedMessages,
     /// Sessions whose use was recorded recently.
     pub touched: TouchedSessions,
     /// Events of the server that were published and are still in the store.

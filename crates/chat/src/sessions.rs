@@ -308,11 +308,24 @@ impl ChatService {
         Ok(purged)
     }
 
+    /// Deletes the world that was just created for a session, if the session was deleted meanwhile:
+    /// its purge, which does not wait for a lock that was lost, may have deleted the world before.
+    ///
+    /// # Errors
+    /// Returns an error if the session was deleted, or the store failed.
+    pub(super) async fn delete_world_of_purged(&self, id: &SessionId) -> Result<(), ChatError> {
+        let found = self.session(id).await;
+        if matches!(found, Err(ChatError::SessionNotFound(_))) {
+            self.delete_state(id).await;
+        }
+        found.map(drop)
+    }
+
     async fn delete_state(&self, id: &SessionId) {
         if let Some(state) = &self.state
             && let Err(error) = state.delete(id).await
         {
-            tracing::warn!(%error, session = id.short(), "cannot delete the state of a session that was not created");
+            tracing::warn!(%error, session = id.short(), "cannot delete the state of a session that does not exist");
         }
     }
 }

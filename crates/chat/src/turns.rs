@@ -10,12 +10,12 @@ use hearken_dialogue::parts::Parts;
 use hearken_dialogue::role::usable;
 use hearken_dialogue::run_turn::answer;
 use hearken_dialogue::tools::{ConversationVersion, SourceProvider, ToolSettings, Toolbox};
-use hearken_dialogue::turn::ToolRound;
 use hearken_dialogue::turn_trace::{ClientKind, Outcome};
 use hearken_dialogue::without_earlier::WithoutEarlier;
 use hearken_dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use hearken_ports::{
-    ChatMessage, KeptMessage, KeptTurn, Prompt, RequestKey, SessionLock, StateError, ToolSource,
+    ChatMessage, KeptMessage, KeptTurn, Prompt, RefusedUntil, RequestKey, SessionLock, StateError,
+    StateServer, ToolSource,
 };
 use hearken_proto::chat::{
     AnswerUsage, ChatContext, ChatRequest, ChatResponse, ChatSession, ChatStatus, ContextTool,
@@ -31,7 +31,7 @@ use uuid::Uuid;
 
 use super::chat_output::ChatOutput;
 use super::context::{prompt, to_stored_message};
-use super::earlier_messages::earlier_messages;
+use super::earlier_messages::{earlier_messages, not_refused};
 use super::events::event;
 use super::piece::ChatPiece;
 use super::rolls::asks_to_roll;
@@ -39,11 +39,23 @@ use super::running::{RequestRecord, RunningMessage, check_stored};
 use super::state_tools::{StateTools, empty_state, version_of};
 use super::{Asker, ChatError, ChatService, budget};
 
+/// What to do if the state server has no world of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MissingWorld {
+    /// Create it, for a turn, which holds the session's lock.
+    Create,
+    /// Take an empty state: a request that stores nothing must not create a world that a purge has
+    /// just deleted.
+    Empty,
+}
+
 /// Inputs of a turn.
 struct TurnInputs {
     session: ChatSession,
     /// Messages read from the store, oldest first.
     before: Vec<KeptMessage>,
+    /// Message up to which the model refuses them.
+    refused: Option<RefusedUntil>,
     state: Map<String, Value>,
     state_tools: Option<StateTools>,
     toolbox: Toolbox,
@@ -96,7 +108,7 @@ impl ChatService {
             if let StoredRequest::Answered(answered) = self.known(id, &options).await? {
                 return Ok(*answered);
             }
-            let inputs = self.inputs(session, None).await?;
+            let inputs = self.inputs(session, None, MissingWorld::Empty).await?;
             return Ok(self.context(&inputs, request));
         }
         let permit = self.tasks.try_begin().map_err(ChatError::Full)?;
@@ -147,7 +159,7 @@ impl ChatService {
         let session = self.active(id).await?;
         // A stored answer needs no storage, so the limits are checked after the look-up.
         self.check_share(&options.asker).await?;
-        let inputs = self.inputs(session, options.out.clone()).await?;
+        let inputs = self.inputs(session, options.out.clone(), MissingWorld::Create).await?;
         let request_record = RequestRecord {
             store: &*self.store,
             running: &pending.running,
@@ -261,23 +273,18 @@ impl ChatService {
         &self,
         session: ChatSession,
         out: Option<mpsc::Sender<ChatPiece>>,
+        missing: MissingWorld,
     ) -> Result<TurnInputs, ChatError> {
         let id = &session.id;
         let settings = self.settings.get();
         let before =
             earlier_messages(&*self.store, id, settings.history, settings.token_budget).await?;
+        let refused = if before.is_empty() { None } else { self.store.refused_until(id).await? };
         let (state, state_tools) = match &self.state {
             None => (empty_state(id), None),
             Some(server) => {
                 let tools = server.tools().await.map_err(ChatError::State)?;
-                let state = match server.state(id).await {
-                    Err(StateError::Unknown(_)) => {
-                        server.create(id, &session.name).await.map_err(ChatError::State)?;
-                        server.state(id).await
-                    }
-                    other => other,
-                };
-                let state = state.map_err(ChatError::State)?;
+                let state = self.world(&**server, &session, missing).await?;
                 let server = Arc::clone(server);
                 let events = Arc::clone(&self.events);
                 let version = version_of(&state);
@@ -285,7 +292,29 @@ impl ChatService {
             }
         };
         let toolbox = self.toolbox(id, state_tools.as_ref());
-        Ok(TurnInputs { session, before, state, state_tools, toolbox })
+        Ok(TurnInputs { session, before, refused, state, state_tools, toolbox })
+    }
+
+    /// Returns the state of a session's world.
+    async fn world(
+        &self,
+        server: &dyn StateServer,
+        session: &ChatSession,
+        missing: MissingWorld,
+    ) -> Result<Map<String, Value>, ChatError> {
+        let id = &session.id;
+        match server.state(id).await {
+            Err(StateError::Unknown(_)) if missing == MissingWorld::Empty => Ok(empty_state(id)),
+            Err(StateError::Unknown(_)) => {
+                let created = server.create(id, &session.name).await;
+                if created.as_ref().map_or_else(StateError::may_be_done, |()| true) {
+                    self.delete_world_of_purged(id).await?;
+                }
+                created.map_err(ChatError::State)?;
+                server.state(id).await.map_err(ChatError::State)
+            }
+            other => other.map_err(ChatError::State),
+        }
     }
 
     fn toolbox(&self, id: &SessionId, state_tools: Option<&StateTools>) -> Toolbox {
@@ -306,8 +335,8 @@ impl ChatService {
 
     fn prompt(&self, inputs: &TurnInputs, request: &ChatRequest) -> Prompt {
         let offer = inputs.toolbox.offer();
-        let TurnInputs { session, state, before, .. } = inputs;
-        let before = self.refused.omit(&session.id, before);
+        let TurnInputs { session, state, before, refused, .. } = inputs;
+        let before = not_refused(before, *refused);
         prompt(self, session, state, offer.tools(), before, request)
     }
 
@@ -363,7 +392,9 @@ impl ChatService {
             let session = &inputs.session;
             inputs.toolbox.drop_outdated(version(session.message_count, session.updated_at));
         }
-        let outcome = self.run_rounds(&mut output, inputs, request, &mut rounds).await;
+        let llm = WithoutEarlier::new(Arc::clone(&self.llm));
+        let prompt = self.prompt(inputs, request);
+        let outcome = answer(&mut output, prompt, &llm, &inputs.toolbox, &mut rounds).await;
         // No words are needed after successful calls: the client receives the changes.
         let silent = output.parts.content.trim().is_empty() && !output.worked;
         let outcome = match outcome {
@@ -397,7 +428,10 @@ impl ChatService {
         let response = self.response(inputs, content, usage).await;
         let fence = request_record.fence;
         let messages = messages_of(&record, read_from);
-        let kept = self.keep(inputs, pending, fence, &messages, &response).await;
+        // Later prompts with the messages before would be refused as well.
+        let refused = inputs.before.last().filter(|_| llm.has_refused_earlier());
+        let refused = refused.map(RefusedUntil::message);
+        let kept = self.keep(inputs, pending, fence, &messages, refused, &response).await;
         let version = kept.inspect_err(|_| {
             // The client gets an error, so trace, metrics and history must not record an answer.
             turn.trace().finish(Outcome::Failed);
@@ -410,26 +444,6 @@ impl ChatService {
             self.held.put(&inputs.session.id, options.asker.owner(), held);
         }
         Ok(response)
-    }
-
-    /// Runs the rounds of the model. Records the earlier messages that it refuses: its next prompts
-    /// would be refused as well, and their turns never be stored.
-    async fn run_rounds(
-        &self,
-        output: &mut ChatOutput<'_>,
-        inputs: &TurnInputs,
-        request: &ChatRequest,
-        rounds: &mut Vec<ToolRound>,
-    ) -> Result<(), TurnError> {
-        let llm = WithoutEarlier::new(Arc::clone(&self.llm));
-        let prompt = self.prompt(inputs, request);
-        let outcome = answer(output, prompt, &llm, &inputs.toolbox, rounds).await;
-        if llm.has_refused_earlier()
-            && let Some(last) = inputs.before.last()
-        {
-            self.refused.note(&inputs.session.id, last.number);
-        }
-        outcome
     }
 
     fn failed(&self, error: TurnError, inputs: &TurnInputs) -> ChatError {
@@ -483,6 +497,7 @@ impl ChatService {
         pending: &PendingMessage,
         fence: i64,
         messages: &[ChatMessage],
+        refused: Option<RefusedUntil>,
         response: &ChatResponse,
     ) -> Result<ConversationVersion, ChatError> {
         let PendingMessage { request, options, .. } = pending;
@@ -506,6 +521,7 @@ impl ChatService {
             answer: serde_json::to_string(response).map_err(|e| ChatError::Store(e.into()))?,
             messages,
             state_version: effects.flatten(),
+            refused,
             at,
             event: Some(event(id, "chat.answered", told)),
         };

@@ -1,5 +1,6 @@
-//! Chat sessions on a store in memory, with a model that refuses prompts and a state server that
-//! fails to create and to delete worlds. Not for HTTP, nor for the content of answers.
+//! Chat sessions with a model that refuses prompts and a state server that fails to create and to
+//! delete worlds; those that several instances serve, on every kind of store. Not for HTTP, nor for
+//! the content of answers.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
@@ -11,24 +12,31 @@ use futures_util::future::BoxFuture;
 use hearken_base::tasks::Tasks;
 use hearken_chat::turns::RequestOptions;
 use hearken_chat::{
-    Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents, RefusedMessages,
-    TouchedSessions,
+    Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents, TouchedSessions,
 };
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::testkit::refusing::RefusingLlm;
 use hearken_dialogue::turn_trace::TurnJournal;
-use hearken_ports::{ChatMessage, SessionFilter, StateError, StateOutcome, StateServer, Tool};
+use hearken_ports::{
+    ChatMessage, SessionFilter, SessionLocks, StateError, StateOutcome, StateServer, Tool,
+};
 use hearken_proto::chat::{ChatResponse, CreateSnapshot};
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::SessionId;
 use hearken_store::SqlStore;
+use hearken_test_support::places::{Place, on};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
+
+/// What happens while the state server is asked for a world.
+type Meanwhile = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 
 /// A state server that only records which worlds it has.
 #[derive(Default)]
 struct Worlds {
-    all: Mutex<HashSet<SessionId>>,
+    all: Arc<Mutex<HashSet<SessionId>>>,
+    /// Happens before its next answer.
+    meanwhile: Mutex<Option<Meanwhile>>,
     /// Failure of each creation, after the world was created.
     fails: Mutex<Option<StateError>>,
     /// Worlds that cannot be deleted.
@@ -62,8 +70,17 @@ impl StateServer for Worlds {
         ready(Err(StateError::Unknown(tool.to_owned())))
     }
 
-    fn state(&self, _: &SessionId) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
-        ready(Ok(Map::new()))
+    fn state(&self, id: &SessionId) -> BoxFuture<'static, Result<Map<String, Value>, StateError>> {
+        let all = Arc::clone(&self.all);
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        let id = id.clone();
+        Box::pin(async move {
+            if let Some(meanwhile) = meanwhile {
+                meanwhile().await;
+            }
+            let is_there = all.lock().unwrap().contains(&id);
+            if is_there { Ok(Map::new()) } else { Err(StateError::Unknown(id.to_string())) }
+        })
     }
 
     fn create(&self, id: &SessionId, _: &str) -> BoxFuture<'static, Result<(), StateError>> {
@@ -100,13 +117,18 @@ struct Chat {
 
 impl Chat {
     fn with(tweak: impl FnOnce(&mut ChatSettings)) -> Self {
+        Self::on("sqlite::memory:", tweak)
+    }
+
+    /// With the store at this URL.
+    fn on(url: &str, tweak: impl FnOnce(&mut ChatSettings)) -> Self {
         let llm = Arc::new(RefusingLlm::new());
         let worlds = Arc::<Worlds>::default();
         let mut settings = ChatSettings::default();
         tweak(&mut settings);
         let service = ChatService {
             llm: llm.clone(),
-            store: Arc::new(SqlStore::at("sqlite::memory:").unwrap()),
+            store: Arc::new(SqlStore::at(url).unwrap()),
             state: Some(worlds.clone()),
             events: Arc::new(LocalBus::new()),
             locks: Arc::new(LocalLocks::new()),
@@ -117,13 +139,24 @@ impl Chat {
             roles: Arc::new(|_| None),
             tasks: Tasks::new(8, Duration::from_secs(1), CancellationToken::new()),
             held: HeldCalls::default(),
-            refused: RefusedMessages::default(),
             touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),
             forget_calls: Arc::new(|_| {}),
         };
         Self { service, llm, worlds }
+    }
+
+    /// Another instance, with the same store and servers.
+    fn other_instance(&self, locks: Arc<dyn SessionLocks>) -> Self {
+        let service = ChatService {
+            locks,
+            held: HeldCalls::default(),
+            touched: TouchedSessions::default(),
+            published: PublishedEvents::default(),
+            ..self.service.clone()
+        };
+        Self { service, llm: Arc::clone(&self.llm), worlds: Arc::clone(&self.worlds) }
     }
 
     async fn create(&self, asker: &Asker) -> Result<SessionId, ChatError> {
@@ -173,6 +206,98 @@ async fn a_session_whose_earlier_messages_are_refused_goes_on_without_them() {
     let other = chat.create(&Asker::Anybody).await.unwrap();
     chat.asked(&other, "one").await;
     assert_eq!(chat.asked(&other, "two").await, [3]);
+}
+
+/// Runs a test on every kind of store.
+async fn on_every_store<F, T>(test: F)
+where
+    F: Fn(Arc<Place>) -> T + Copy,
+    T: Future<Output = ()> + Send + 'static,
+{
+    for place in [Some(Place::memory()), Some(Place::file()), Place::postgres().await] {
+        on(place, test).await;
+    }
+}
+
+#[tokio::test]
+async fn every_instance_leaves_out_the_refused_messages_and_no_others() {
+    on_every_store(|place| async move {
+        let one = Chat::on(&place.url, |_| {});
+        let two = one.other_instance(Arc::clone(&one.service.locks));
+        let snapshot = async |id: &SessionId| {
+            let wanted = CreateSnapshot::default();
+            one.service.make_snapshot(&Asker::Anybody, id, wanted).await.unwrap().id
+        };
+        one.llm.refuse(|messages| messages.len() > 1 && contains(messages, "poison"));
+        let id = one.create(&Asker::Anybody).await.unwrap();
+        let empty = snapshot(&id).await;
+        one.asked(&id, "poison").await;
+        let poisoned = snapshot(&id).await;
+        assert_eq!(one.asked(&id, "a").await, [3, 1], "asked again without them");
+        assert_eq!(two.asked(&id, "b").await, [3], "another instance does not send them either");
+        two.service.restore_snapshot(&id, &poisoned).await.unwrap();
+        assert_eq!(one.asked(&id, "c").await, [1], "the same messages");
+        two.service.restore_snapshot(&id, &empty).await.unwrap();
+        assert_eq!(two.asked(&id, "d").await, [1]);
+        assert_eq!(two.asked(&id, "e").await, [3]);
+        assert_eq!(one.asked(&id, "f").await, [5], "other messages have their numbers");
+        assert_eq!(two.asked(&id, "g").await, [7]);
+    })
+    .await;
+}
+
+/// Deletes and purges a session at another instance.
+fn purged_by(other: &Chat, id: &SessionId) -> Meanwhile {
+    let service = other.service.clone();
+    let id = id.clone();
+    Box::new(move || {
+        Box::pin(async move {
+            service.delete(&id).await.unwrap();
+            // Only sessions that were deleted before now are purged.
+            while service.purge().await.unwrap() == 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+    })
+}
+
+#[tokio::test]
+async fn no_message_leaves_a_world_of_a_session_that_is_purged_meanwhile() {
+    on_every_store(|place| async move {
+        let one = Chat::on(&place.url, |settings| settings.purge_after = Duration::ZERO);
+        // While Redis is lost, the lock of one instance does not keep the other out.
+        let two = one.other_instance(Arc::new(LocalLocks::new()));
+        for context_only in [true, false] {
+            let id = one.create(&Asker::Anybody).await.unwrap();
+            *one.worlds.meanwhile.lock().unwrap() = Some(purged_by(&two, &id));
+            let message = json!({"message": "hello", "context_only": context_only});
+            let message = serde_json::from_value(message).unwrap();
+            let told = one.service.chat(&id, &message, RequestOptions::default()).await;
+            match told {
+                Ok(told) => assert!(context_only && told.context.is_some(), "{told:?}"),
+                Err(error) => {
+                    assert!(matches!(&error, ChatError::SessionNotFound(_)), "{error:?}");
+                    assert!(!context_only);
+                }
+            }
+            assert_eq!(one.worlds.count(), 0, "{context_only}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_a_message_that_is_answered_creates_a_missing_world() {
+    let chat = Chat::with(|_| {});
+    let id = chat.create(&Asker::Anybody).await.unwrap();
+    chat.worlds.all.lock().unwrap().clear();
+    let message = json!({"message": "hello", "context_only": true});
+    let message = serde_json::from_value(message).unwrap();
+    let told = chat.service.chat(&id, &message, RequestOptions::default()).await.unwrap();
+    assert!(told.context.is_some());
+    assert_eq!(chat.worlds.count(), 0);
+    chat.asked(&id, "hello").await;
+    assert_eq!(chat.worlds.count(), 1);
 }
 
 #[tokio::test]

@@ -51,6 +51,27 @@ pub struct KeptMessage {
     pub message: Message,
 }
 
+/// Message of a session up to which the model refuses the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedUntil {
+    /// Number of the message.
+    pub number: i64,
+    /// Time of the message: after a rollback, another message may have its number.
+    pub at: Timestamp,
+}
+
+impl RefusedUntil {
+    /// Records that the model refuses the messages up to this one.
+    pub fn message(last: &KeptMessage) -> Self {
+        Self { number: last.number, at: last.message.timestamp }
+    }
+
+    /// Returns true if this is the last refused message.
+    pub fn is(&self, kept: &KeptMessage) -> bool {
+        *self == Self::message(kept)
+    }
+}
+
 /// Idempotency key of a request, unique in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestKey {
@@ -88,6 +109,9 @@ pub struct KeptTurn {
     pub messages: Vec<Message>,
     /// Version of the state after the turn, if the state server reported one.
     pub state_version: Option<i64>,
+    /// Last message before the turn, if the model refused the messages up to it and answered
+    /// without them.
+    pub refused: Option<RefusedUntil>,
     /// Completion time.
     pub at: Timestamp,
     /// Event that must be published once the turn is stored.
@@ -184,6 +208,10 @@ pub trait ChatStore: Send + Sync {
         before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<KeptMessage>, BoxError>;
+
+    /// Returns the message up to which the model refuses the messages, as recorded with the last
+    /// turn that did. It may have been rolled back since.
+    async fn refused_until(&self, id: &SessionId) -> Result<Option<RefusedUntil>, BoxError>;
 
     /// Records that a request starts to call tools, under the lock with this fencing number. From
     /// then on its idempotency key is known, without an answer.

@@ -38,8 +38,8 @@ pub mod vendor_fields;
 
 pub use asr::{Asr, AsrStream, Transcript, UtteranceSpec, within_transcript};
 pub use chat::{
-    ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey, SessionFilter,
-    SessionPage, StorageUsage, StoreOutcome,
+    ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RefusedUntil, RequestKey,
+    SessionFilter, SessionPage, StorageUsage, StoreOutcome,
 };
 pub use devices::{ConnectedDevice, Devices, Unreachable};
 pub use error::{BoxError, ProviderError, ProviderErrorKind};

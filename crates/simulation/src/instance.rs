@@ -10,9 +10,7 @@ use hearken_actors::pipeline::{AudioPool, Pipeline, Ports};
 use hearken_actors::settings::PipelineSettings;
 use hearken_base::Secret;
 use hearken_base::tasks::Tasks;
-use hearken_chat::{
-    ChatService, ChatSettings, HeldCalls, PublishedEvents, RefusedMessages, TouchedSessions,
-};
+use hearken_chat::{ChatService, ChatSettings, HeldCalls, PublishedEvents, TouchedSessions};
 use hearken_cluster::{Cluster, RedisConfig, RedisState};
 use hearken_dialogue::ConversationStyle;
 use hearken_dialogue::turn_rate::TurnRates;
@@ -152,7 +150,6 @@ impl Parts {
             roles: Arc::new(|_| None),
             tasks: Tasks::new(most, GRACE, self.process.clone()),
             held: HeldCalls::default(),
-            refused: RefusedMessages::default(),
             touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),

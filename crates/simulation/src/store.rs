@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use hearken_ports::{
     BoxError, ChatStore, KeptMessage, KeptSession, KeptTurn, KnownRequest, PendingEvent,
-    RequestKey, SessionFilter, SessionPage, SessionStore, StorageUsage, StoreOutcome,
+    RefusedUntil, RequestKey, SessionFilter, SessionPage, SessionStore, StorageUsage, StoreOutcome,
 };
 use hearken_proto::chat::{ChatSession, ChatStatus, Event, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -241,6 +241,10 @@ impl ChatStore for RemoteStore {
         limit: u32,
     ) -> Result<Vec<KeptMessage>, BoxError> {
         self.call(false, self.store().messages(id, before, limit)).await
+    }
+
+    async fn refused_until(&self, id: &SessionId) -> Result<Option<RefusedUntil>, BoxError> {
+        self.call(false, self.store().refused_until(id)).await
     }
 
     async fn begin_request(

@@ -145,6 +145,8 @@ pub(super) const TABLES: [Table; 27] = [
             number("last_access_ms"),
             text("owner"),
             number("stored_bytes"),
+            number("refused_number"),
+            number("refused_ns"),
         ],
         key: "session_id",
     },

@@ -62,6 +62,7 @@ pub fn turn(name: &str, after: i64, fence: i64, said: &[&str]) -> KeptTurn {
         answer: String::new(),
         messages: roles.zip(said).map(|(role, said)| message(role, said)).collect(),
         state_version: None,
+        refused: None,
         at: at(10 + after),
         event: None,
     }

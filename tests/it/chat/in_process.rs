@@ -10,8 +10,7 @@ use futures_util::future::BoxFuture;
 use hearken_base::tasks::Tasks;
 use hearken_chat::turns::RequestOptions;
 use hearken_chat::{
-    Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents, RefusedMessages,
-    TouchedSessions,
+    Asker, ChatError, ChatService, ChatSettings, HeldCalls, PublishedEvents, TouchedSessions,
 };
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
@@ -222,7 +221,6 @@ impl ChatInProcess {
             roles: Arc::new(|_| None),
             tasks: Tasks::new(8, GRACE, process.clone()),
             held: HeldCalls::default(),
-            refused: RefusedMessages::default(),
             touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hearken_base::tasks::Tasks;
-use hearken_chat::{
-    Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents, RefusedMessages, TouchedSessions,
-};
+use hearken_chat::{Asker, ChatService, ChatSettings, HeldCalls, PublishedEvents, TouchedSessions};
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::testkit::ScriptedLlm;
 use hearken_dialogue::turn_trace::TurnJournal;
@@ -42,7 +40,6 @@ async fn deleted_sessions_and_their_worlds_are_purged_after_retention() {
         settings: ChatSettings { purge_after, ..ChatSettings::default() }.into(),
         tasks: Tasks::new(8, Duration::ZERO, CancellationToken::new()),
         held: HeldCalls::default(),
-        refused: RefusedMessages::default(),
         touched: TouchedSessions::default(),
         published: PublishedEvents::default(),
         roles: Arc::new(|_| None),

@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use hearken_ports::{
-    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RequestKey,
-    SessionFilter, SessionPage, StorageUsage, StoreOutcome,
+    BoxError, ChatStore, KeptMessage, KeptTurn, KnownRequest, PendingEvent, RefusedUntil,
+    RequestKey, SessionFilter, SessionPage, StorageUsage, StoreOutcome,
 };
 use hearken_proto::chat::{ChatSession, ChatStatus, Event, Snapshot};
 use hearken_proto::ids::SessionId;
@@ -52,6 +52,12 @@ fn session(row: &AnyRow) -> Result<ChatSession, SqlError> {
         updated_at: time(row.try_get("updated_ms")?)?,
         last_access_at: time(row.try_get("last_access_ms")?)?,
     })
+}
+
+fn refused_until(row: &AnyRow) -> Result<RefusedUntil, SqlError> {
+    let since_1970: i64 = row.try_get("refused_ns")?;
+    let at = Timestamp::from_nanosecond(i128::from(since_1970)).map_err(unusable)?;
+    Ok(RefusedUntil { number: row.try_get("refused_number")?, at })
 }
 
 #[async_trait]
@@ -271,6 +277,20 @@ impl ChatStore for SqlStore {
         .await
     }
 
+    async fn refused_until(&self, id: &SessionId) -> Result<Option<RefusedUntil>, BoxError> {
+        in_time_for_ports(async {
+            let row = sqlx::query(
+                "SELECT refused_number, refused_ns FROM chat_sessions \
+                 WHERE session_id = $1 AND refused_number > 0",
+            )
+            .bind(text(id.as_str()))
+            .fetch_optional(self.pool().await?)
+            .await?;
+            row.as_ref().map(refused_until).transpose()
+        })
+        .await
+    }
+
     async fn keep_turn(&self, turn: &KeptTurn) -> Result<StoreOutcome, BoxError> {
         in_time_for_ports(self.keep_chat_turn(turn)).await
     }
@@ -380,11 +400,15 @@ impl SqlStore {
         let messages = messages.collect::<Result<Vec<_>, _>>().map_err(unusable)?;
         let answer = if turn.key.is_some() { turn.answer.len() } else { 0 };
         let bytes = messages.iter().map(String::len).sum::<usize>() + answer;
+        let refused_at = turn.refused.map(|refused| i64::try_from(refused.at.as_nanosecond()));
+        let refused_at = refused_at.transpose().map_err(unusable)?;
         let mut work = self.begin().await?;
         let taken = sqlx::query(
             "UPDATE chat_sessions SET message_count = message_count + $4, fence = $3, \
              state_version = COALESCE($5, state_version), updated_ms = $6, last_access_ms = $6, \
-             stored_bytes = stored_bytes + $7 \
+             stored_bytes = stored_bytes + $7, \
+             refused_number = COALESCE($8, refused_number), \
+             refused_ns = COALESCE($9, refused_ns) \
              WHERE session_id = $1 AND status = 'active' AND message_count = $2 AND fence <= $3",
         )
         .bind(&id)
@@ -394,6 +418,8 @@ impl SqlStore {
         .bind(turn.state_version)
         .bind(turn.at.as_millisecond())
         .bind(i64::try_from(bytes).map_err(unusable)?)
+        .bind(turn.refused.map(|refused| refused.number))
+        .bind(refused_at)
         .execute(&mut *work)
         .await?;
         if taken.rows_affected() == 0 {

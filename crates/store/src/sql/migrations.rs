@@ -12,7 +12,7 @@ use super::Dialect;
 /// Number of the last migration.
 pub(crate) const SCHEMA: i64 = SQLITE[SQLITE.len() - 1].0;
 
-const SQLITE: [(i64, &str, &str); 16] = [
+const SQLITE: [(i64, &str, &str); 17] = [
     (1, "devices", include_str!("../../migrations/sqlite/0001_devices.sql")),
     (2, "tools", include_str!("../../migrations/sqlite/0002_tools.sql")),
     (3, "agents", include_str!("../../migrations/sqlite/0003_agents.sql")),
@@ -41,9 +41,10 @@ const SQLITE: [(i64, &str, &str); 16] = [
         "review, deletions",
         include_str!("../../migrations/sqlite/0016_review_and_deletions.sql"),
     ),
+    (17, "refused messages", include_str!("../../migrations/sqlite/0017_refused_messages.sql")),
 ];
 
-const POSTGRES: [(i64, &str, &str); 11] = [
+const POSTGRES: [(i64, &str, &str); 12] = [
     (6, "all", include_str!("../../migrations/postgres/0006_all.sql")),
     (7, "requests", include_str!("../../migrations/postgres/0007_requests.sql")),
     (8, "tool pins", include_str!("../../migrations/postgres/0008_tool_pins.sql")),
@@ -63,6 +64,7 @@ const POSTGRES: [(i64, &str, &str); 11] = [
         "review, deletions",
         include_str!("../../migrations/postgres/0016_review_and_deletions.sql"),
     ),
+    (17, "refused messages", include_str!("../../migrations/postgres/0017_refused_messages.sql")),
 ];
 
 /// Returns the migrator for this kind of database, which runs the missing migrations.

@@ -219,8 +219,8 @@ fn spoiled(backup: &str) -> Vec<(String, &'static str)> {
         ("{}\n".into(), "line 1: this is no backup"),
         (changed("\"version\":1", "\"version\":2"), "line 1: the backup's format has version 2"),
         (
-            changed("\"schema\":16", "\"schema\":17"),
-            "line 1: the backup is of a store of version 17",
+            changed("\"schema\":17", "\"schema\":18"),
+            "line 1: the backup is of a store of version 18",
         ),
         (changed("\"audit\"", "\"other\""), "line 1: there is no table `other`"),
         (without("\"end\""), "line 251: the file ends too early"),
@@ -363,7 +363,7 @@ async fn a_missing_store_is_not_backed_up(place: Arc<Place>) {
     assert!(!place.folder.path().join("new").exists(), "nothing is created");
     assert_eq!(store.version().await.unwrap(), None);
     store.bring_up_to_date().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(16));
+    assert_eq!(store.version().await.unwrap(), Some(17));
     assert_eq!(backup(&store).await.iter().filter(|b| **b == b'\n').count(), 2);
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hearken_ports::store::DeviceStore as _;
-use hearken_ports::{ChatStore, KeptTurn, SessionFilter, StoreOutcome};
+use hearken_ports::{ChatStore, KeptTurn, RefusedUntil, SessionFilter, StoreOutcome};
 use hearken_proto::chat::{
     ChatSession, ChatStatus, FunctionCall, Message, Role, Snapshot, ToolCall,
 };
@@ -24,6 +24,7 @@ on_every_store!(
     exactly_one_of_concurrent_turns_is_stored,
     many_concurrent_sessions_are_all_stored,
     snapshots_restore_a_dialogue,
+    refused_messages_are_stored_with_their_turn_and_outlast_rollbacks,
     a_purged_session_leaves_nothing,
     messages_have_no_gaps_after_any_steps,
 );
@@ -270,6 +271,45 @@ async fn snapshots_restore_a_dialogue(place: Arc<Place>) {
     assert!(store.keep_snapshot(&snapshot("grave", 43), 9).await.unwrap().is_none());
     let nowhere = Snapshot { session_id: id("none"), ..snapshot("none", 44) };
     assert!(store.keep_snapshot(&nowhere, 9).await.unwrap().is_none());
+}
+
+async fn refused_messages_are_stored_with_their_turn_and_outlast_rollbacks(place: Arc<Place>) {
+    let store = open(&place);
+    store.create(&session("a"), "").await.unwrap();
+    store.create(&session("b"), "").await.unwrap();
+    let until = async |name: &str| store.refused_until(&id(name)).await.unwrap();
+    let nanosecond = SignedDuration::from_nanos(1);
+    let refused = |number| Some(RefusedUntil { number, at: at(1) + nanosecond });
+    let keep = async |after, fence, refused| {
+        let turn = KeptTurn { refused, ..turn("a", after, fence, &["q", "r"]) };
+        store.keep_turn(&turn).await.unwrap()
+    };
+    assert_eq!(keep(0, 1, None).await, StoreOutcome::Kept);
+    assert_eq!(until("a").await, None);
+    let snapshot = Snapshot {
+        id: "s".into(),
+        session_id: id("a"),
+        name: String::new(),
+        message_count: 0,
+        state_version: None,
+        created_at: at(2),
+    };
+    store.keep_snapshot(&snapshot, 1).await.unwrap().unwrap();
+    assert_eq!(keep(2, 1, refused(2)).await, StoreOutcome::Kept);
+    assert_eq!(until("a").await, refused(2), "with its whole time");
+    assert_eq!(keep(4, 0, refused(4)).await, StoreOutcome::Overtaken);
+    assert_eq!(keep(2, 1, refused(1)).await, StoreOutcome::Overtaken);
+    assert_eq!(keep(4, 1, None).await, StoreOutcome::Kept);
+    assert_eq!(until("a").await, refused(2), "only a stored turn changes it");
+    assert_eq!((until("b").await, until("none").await), (None, None));
+    let back = store.restore_snapshot(&id("a"), "s", 2, at(30), None).await.unwrap();
+    assert_eq!((back.unwrap().message_count, until("a").await), (2, refused(2)));
+    assert_eq!(keep(2, 2, refused(2)).await, StoreOutcome::Kept);
+    let active = [ChatStatus::Active];
+    store.set_status(&id("a"), &active, ChatStatus::Deleted, at(40), None).await.unwrap();
+    assert!(store.purge(&id("a")).await.unwrap());
+    store.create(&session("a"), "").await.unwrap();
+    assert_eq!(until("a").await, None, "it goes with its session");
 }
 
 async fn a_purged_session_leaves_nothing(place: Arc<Place>) {

@@ -252,7 +252,7 @@ fn waiting(devices: u32, address: impl Fn(u32) -> u32) -> String {
 /// Builds a backup with these rows of one table.
 pub(super) fn backup_of(table: &str, rows: impl Iterator<Item = Value>) -> String {
     let header = json!({
-        "format": "hearken-store", "version": 1, "schema": 16, "made_at": at(0), "tables": [table],
+        "format": "hearken-store", "version": 1, "schema": 17, "made_at": at(0), "tables": [table],
     });
     let rows: Vec<Value> = rows.map(|row| json!({"table": table, "row": row})).collect();
     let mut counts = json!({});

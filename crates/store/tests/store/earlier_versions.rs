@@ -289,11 +289,11 @@ async fn an_earlier_store_is_backed_up_only_after_its_upgrade(place: Arc<Place>)
     let store = open(&place);
     let refused = store.back_up(&mut Vec::new(), at(0), &mut |_, _| ()).await.unwrap_err();
     let text = refused.to_string();
-    assert!(text.contains("version 7, not 16") && text.contains("store migrate"), "{text}");
+    assert!(text.contains("version 7, not 17") && text.contains("store migrate"), "{text}");
     assert_eq!(old_store::dump(&place).await, before);
     store.upgrade().await.unwrap();
     backup::backup(&store).await;
-    old_store::execute(&place, "UPDATE _sqlx_migrations SET version = 9999 WHERE version = 16")
+    old_store::execute(&place, "UPDATE _sqlx_migrations SET version = 9999 WHERE version = 17")
         .await;
     let refused = store.check(&mut |_, _| ()).await.unwrap_err();
     let kind = |error| match error {

@@ -125,7 +125,7 @@ async fn a_failed_upgrade_leaves_the_store_as_it_was(place: Arc<Place>) {
     }
     store.upgrade().await.unwrap();
     store.check_usable().await.unwrap();
-    assert_eq!(store.version().await.unwrap(), Some(16));
+    assert_eq!(store.version().await.unwrap(), Some(17));
     assert_eq!(store.devices("", 9).await.unwrap().devices.len(), 3);
     store.shut().await;
 }

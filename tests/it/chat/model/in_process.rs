@@ -11,7 +11,7 @@ use hearken_base::wall_clock::now;
 use hearken_chat::turns::RequestOptions;
 use hearken_chat::{
     Asker, ChatError, ChatPiece, ChatService, ChatSettings, HeldCalls, PublishedEvents,
-    RefusedMessages, TouchedSessions,
+    TouchedSessions,
 };
 use hearken_cluster::{LocalBus, LocalLocks};
 use hearken_dialogue::tools::ToolSettings;
@@ -127,7 +127,6 @@ impl ChatInProcess {
             roles: Arc::new(|_| None),
             tasks: Tasks::new(64, ENDS_WITHIN, CancellationToken::new()),
             held: HeldCalls::default(),
-            refused: RefusedMessages::default(),
             touched: TouchedSessions::default(),
             published: PublishedEvents::default(),
             turn_journal: TurnJournal::default(),

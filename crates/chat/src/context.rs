@@ -80,6 +80,7 @@ fn to_model_message(message: &Message) -> ChatMessage {
         id: call.id.clone(),
         name: call.function.name.clone(),
         arguments: call.function.arguments.clone(),
+        connection: call.connection.as_deref().map_or(0, connection_number),
         ..ToolRequest::default()
     };
     let content = match message.role {
@@ -95,6 +96,11 @@ fn to_model_message(message: &Message) -> ChatMessage {
     }
 }
 
+/// Returns the number of a stored connection. Another text counts as a connection that has ended.
+fn connection_number(stored: &str) -> u64 {
+    u64::from_str_radix(stored, 16).unwrap_or(u64::MAX)
+}
+
 /// Converts a message to the form in which it is stored and shown.
 pub(super) fn to_stored_message(
     message: &ChatMessage,
@@ -105,6 +111,7 @@ pub(super) fn to_stored_message(
         id: call.id.clone(),
         kind: "function".into(),
         function: FunctionCall { name: call.name.clone(), arguments: call.arguments.clone() },
+        connection: (call.connection != 0).then(|| format!("{:x}", call.connection)),
     };
     Message {
         role: message.role,
@@ -199,15 +206,17 @@ mod tests {
     #[test]
     fn messages_are_stored_unchanged() {
         let at = Timestamp::UNIX_EPOCH;
-        let call = ToolRequest {
+        let call = |connection| ToolRequest {
             id: "1".into(),
             name: "roll".into(),
             arguments: "{}".into(),
+            connection,
             ..ToolRequest::default()
         };
         for message in [
             ChatMessage::new(Role::User, "hi"),
-            ChatMessage::calling("so", vec![call]),
+            ChatMessage::calling("so", vec![call(0)]),
+            ChatMessage::calling("so", vec![call(1), call(u64::MAX)]),
             ChatMessage::result("1", "17"),
         ] {
             assert_eq!(to_model_message(&to_stored_message(&message, None, at)), message);

@@ -61,7 +61,8 @@ fn round(
         told.push(ChatMessage::result(&id, self::result(result.content)));
         let name = names::nearest(&call.name);
         let arguments = arguments(call.arguments);
-        calls.push(ToolRequest { id, name, arguments, vendor: call.vendor });
+        let connection = call.connection;
+        calls.push(ToolRequest { id, name, arguments, connection, vendor: call.vendor });
     }
     if calls.is_empty() && message.content.trim().is_empty() {
         return Vec::new();

@@ -334,11 +334,13 @@ fn tell_results(prompt: &mut Prompt, text: String, round: &ToolRound) {
 }
 
 /// Replaces the names in calls by the names of the tools that they mean, or by valid names that no
-/// tool has. Gives the calls unique ids. Leaves the arguments unchanged.
+/// tool has. Gives the calls unique ids, and the connections of their tools. Leaves the arguments
+/// unchanged.
 fn as_meant(mut calls: Vec<ToolRequest>, offer: &Offer, prompt: &Prompt) -> Vec<ToolRequest> {
     for call in &mut calls {
         call.name =
             offer.resolve_name(&call.name).map_or_else(|| nearest(&call.name), str::to_owned);
+        call.connection = offer.connection(&call.name);
     }
     message_repair::number(&mut calls, &prompt.messages);
     calls
@@ -438,4 +440,33 @@ async fn converse(
     trace.end(Stage::Model);
     output.pause().await;
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::answering::{Answering, Called};
+    use crate::tools::ToolSettings;
+
+    #[test]
+    fn a_call_has_the_connection_of_the_tool_that_it_means() {
+        let client = Answering {
+            name: "endpoint",
+            tools: vec![("open.door", true)],
+            connection: 7,
+            is_trusted: false,
+            says: "",
+            called: Called::default(),
+        };
+        let settings = ToolSettings::default();
+        let toolbox = Toolbox::new(vec![Arc::new(client)], Arc::new(Vec::new), settings);
+        let offer = toolbox.offer();
+        for (name, meant, connection) in
+            [("open_door", "open_door", 7), ("open.door", "open_door", 7), ("close", "close", 0)]
+        {
+            let call = ToolRequest { name: name.into(), connection: 9, ..ToolRequest::default() };
+            let calls = as_meant(vec![call], &offer, &Prompt::default());
+            assert_eq!((calls[0].name.as_str(), calls[0].connection), (meant, connection));
+        }
+    }
 }

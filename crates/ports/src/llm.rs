@@ -131,9 +131,20 @@ pub struct ToolRequest {
     pub name: String,
     /// Arguments: a JSON object, if the model wrote it correctly.
     pub arguments: String,
+    /// Number of the connection of the tool, as [`ToolSource::connection_of`] returns it: another
+    /// peer may have the name of the tool later. The host sets it, never the model.
+    ///
+    /// [`ToolSource::connection_of`]: super::ToolSource::connection_of
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connection: u64,
     /// Fields that the model requires in the next request.
     #[serde(skip)]
     pub vendor: VendorFields,
+}
+
+/// Returns true for the connection of a source that stands for the same peer on each one.
+fn is_zero(connection: &u64) -> bool {
+    *connection == 0
 }
 
 /// One message of a conversation.
@@ -149,7 +160,8 @@ pub struct ChatMessage {
     pub answers: String,
     /// Names of tools whose results the model had read when it answered this user message: those
     /// of messages before it, and those of this turn that are no longer in the conversation. The
-    /// answer may contain their content. Not sent to models.
+    /// answer may contain their content. `@` and the connection, in hexadecimal, follow the name of
+    /// a tool that was called over a numbered one. Not sent to models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_from: Vec<String>,
 }

@@ -117,7 +117,7 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub player_id: Option<String>,
-    /// Tools whose results the model had read when it answered this message: those before it, and those that are left out because they are too long.
+    /// Tools whose results the model had read when it answered this message: those before it, and those that are left out because they are too long. `@` and its connection follow the name of a tool client's tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_from: Vec<String>,
     /// Time of the message.
@@ -135,6 +135,10 @@ pub struct ToolCall {
     pub kind: String,
     /// Called function with its arguments.
     pub function: FunctionCall,
+    /// Connection of the tool client that was called, in hexadecimal; omitted for other sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub connection: Option<String>,
 }
 
 /// Called function with its arguments.

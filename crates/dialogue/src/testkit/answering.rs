@@ -19,6 +19,8 @@ pub struct Answering {
     pub name: &'static str,
     /// Names of its tools, each with whether it is destructive.
     pub tools: Vec<(&'static str, bool)>,
+    /// Number of its connection; 0 for none.
+    pub connection: u64,
     /// Whether its results are trusted.
     pub is_trusted: bool,
     /// Its answer to each call.
@@ -48,6 +50,10 @@ impl ToolSource for Answering {
         Provenance { trusted, ..Provenance::untrusted(self.name, tool) }
     }
 
+    fn connection_of(&self, _tool: &str) -> u64 {
+        self.connection
+    }
+
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         let arguments = serde_json::to_string(&call.arguments).expect("JSON is text");
         self.called
@@ -65,7 +71,9 @@ pub fn sources(called: &Called) -> Vec<Arc<dyn ToolSource>> {
     let source = |name, tools: &[(&'static str, bool)], is_trusted, says| {
         let tools = tools.to_vec();
         let called = Arc::clone(called);
-        Arc::new(Answering { name, tools, is_trusted, says, called }) as Arc<dyn ToolSource>
+        let connection = 0;
+        Arc::new(Answering { name, tools, connection, is_trusted, says, called })
+            as Arc<dyn ToolSource>
     };
     vec![
         source("board", &[("self.camera.take_photo", false)], false, "a thief"),

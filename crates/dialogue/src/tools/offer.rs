@@ -90,6 +90,11 @@ impl Offer {
         self.find(name).map(|found| (found.source.as_str(), found.tool.name.as_str()))
     }
 
+    /// Returns the number of the connection of the tool with this offered name; 0 if there is none.
+    pub fn connection(&self, name: &str) -> u64 {
+        self.find(name).map_or(0, |found| found.connection)
+    }
+
     /// Returns the offered name that a model means. The model may have used the name at the source,
     /// or other letter case. `None` if no name or more than one matches.
     pub fn resolve_name(&self, name: &str) -> Option<&str> {

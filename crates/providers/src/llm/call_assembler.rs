@@ -134,7 +134,8 @@ impl CallAssembler {
             if !id.is_empty() && requests.iter().any(|request| request.id == id) {
                 id = format!("{id}_{number}");
             }
-            requests.push(ToolRequest { id, name: call.name, arguments, vendor });
+            let name = call.name;
+            requests.push(ToolRequest { id, name, arguments, vendor, ..ToolRequest::default() });
         }
         requests
     }

@@ -123,7 +123,8 @@ async fn turns_are_stored_completely_and_in_order(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     let function = FunctionCall { name: "roll".into(), arguments: "{\"dice\":\"2d6\"}".into() };
-    let call = ToolCall { id: "c1".into(), kind: "function".into(), function };
+    let connection = Some("ff".into());
+    let call = ToolCall { id: "c1".into(), kind: "function".into(), function, connection };
     let mut first = turn("a", 0, 1, &["attack \0 \u{1f409}", ""]);
     first.messages[0].player_id = Some("p".into());
     first.messages[1].tool_calls = vec![call];

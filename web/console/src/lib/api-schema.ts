@@ -618,7 +618,7 @@ export interface components {
       content: string;
       /** Player who spoke, if the client named one. */
       player_id?: string;
-      /** Tools whose results the model had read when it answered this message: those before it, and those that are left out because they are too long. */
+      /** Tools whose results the model had read when it answered this message: those before it, and those that are left out because they are too long. `@` and its connection follow the name of a tool client's tool. */
       read_from?: string[];
       /** Role of the author. */
       role: components['schemas']['Role'];
@@ -1292,6 +1292,8 @@ export interface components {
     };
     /** Tool call, in the shape of OpenAI's API. */
     ToolCall: {
+      /** Connection of the tool client that was called, in hexadecimal; omitted for other sources. */
+      connection?: string;
       /** Called function with its arguments. */
       function: components['schemas']['FunctionCall'];
       /** Id, unique in a session. */

@@ -10,6 +10,7 @@
 //! ```
 
 mod agent;
+mod backoff;
 mod builtin;
 mod cameras;
 mod connected_source;
@@ -24,6 +25,7 @@ mod link;
 mod listing;
 pub mod litemcp;
 mod mapping;
+mod paced_client;
 mod peer_transport;
 mod pins;
 mod refresh_loop;

@@ -1,31 +1,23 @@
 //! Connection to one remote server: a task that connects, monitors, and reconnects with backoff. It
 //! ends with its token, including a child process. Not for the list of servers.
 
-use std::time::Duration;
-
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::{Backoff, FIRST_WAIT};
 use super::connected_source::ConnectedSource;
 use super::connection::{Connection, NotOpened, ProtocolEra};
 use super::http_client::{MAX_MESSAGE_BYTES, RepairingClient};
 use super::link::Link;
 use super::litemcp;
+use super::paced_client::{PacedClient, retries};
 use super::report::SourceKind;
 use super::serving::{ENDED, serve, within};
 use super::settings::{Server, ServerTransport, ToolProtocol};
 use super::stdio_process::{Environment, ToolChild};
 use super::stdio_transport::StdioTransport;
-
-/// First wait before another attempt to connect; doubles while attempts fail. A call that needs the
-/// server does not shorten the first wait.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// Maximum wait before another attempt.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// Lifetime after which a connection counts as stable: the next wait is the first again.
-const WELL_AFTER: Duration = Duration::from_secs(20);
 
 /// Reason that a server with the transport of 2024-11-05 is refused.
 const OLD_SSE: &str = "it only speaks the old transport (HTTP with SSE, of 2024), which is not supported: update it, or put a \
@@ -74,6 +66,7 @@ pub(super) async fn keep(
             era = if era == ProtocolEra::Auto { ProtocolEra::Handshake } else { ProtocolEra::Auto };
         }
         let wait = waits.next(begun.elapsed());
+        // A call that needs the server does not shorten the first wait.
         let rest = async {
             sleep(FIRST_WAIT).await;
             tokio::select! {
@@ -89,24 +82,6 @@ pub(super) async fn keep(
         }
     }
     source.set_ended(ENDED.into());
-}
-
-/// Backoff of attempts to connect.
-struct Backoff(Duration);
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self(FIRST_WAIT)
-    }
-}
-
-impl Backoff {
-    /// Returns the wait after a connection, or an attempt, that lasted this long.
-    fn next(&mut self, lasted: Duration) -> Duration {
-        let wait = if lasted >= WELL_AFTER { FIRST_WAIT } else { self.0 };
-        self.0 = (wait * 2).min(LONGEST_WAIT);
-        wait
-    }
 }
 
 /// Runs one connection over HTTP. Returns the reason of the end, and true if it was established.
@@ -174,8 +149,9 @@ async fn http_opened(
     if let Some(bearer) = bearer {
         config = config.auth_header(bearer.expose());
     }
-    let transport =
-        StreamableHttpClientTransport::with_client(RepairingClient::new(client), config);
+    config.retry_config = retries();
+    let client = PacedClient::new(RepairingClient::new(client));
+    let transport = StreamableHttpClientTransport::with_client(client, config);
     within(server, token, Connection::open(transport, era, server.elicitation)).await
 }
 
@@ -208,20 +184,5 @@ async fn as_child(
         // Only if no call was made: later, standard error may contain users' words.
         ((reason, false), Some(said)) => (format!("{reason}; it said: {said}"), false),
         (ended, _) => ended,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_grow_to_a_bound_and_restart_after_a_stable_connection() {
-        let mut waits = Backoff::default();
-        let short = Duration::from_secs(1);
-        let grown: Vec<u128> = (0..8).map(|_| waits.next(short).as_millis()).collect();
-        assert_eq!(grown, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-        assert_eq!(waits.next(WELL_AFTER), FIRST_WAIT);
-        assert_eq!(waits.next(short), FIRST_WAIT * 2);
     }
 }

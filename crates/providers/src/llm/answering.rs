@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt as _, try_unfold};
-use hearken_ports::{LlmDelta, Prompt, ProviderError, ToolRequest, Usage};
+use hearken_ports::{LlmDelta, Prompt, ProviderError, ProviderErrorKind, ToolRequest, Usage};
 use hearken_proto::json::weighed;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -52,6 +52,10 @@ pub(super) trait AnswerParser: Default + Send + 'static {
     /// Returns how the answer ended, and its token usage. An answer without a finish reason is
     /// complete.
     fn ending(&self) -> (Ending, Option<Usage>);
+
+    /// Returns true if the answer has ended without a finish reason. Then it may have broken off:
+    /// proxies send an end mark for a model that did.
+    fn lacks_reason(&self) -> bool;
 }
 
 /// Progress of an answer.
@@ -139,6 +143,10 @@ struct AnswerStream<R> {
     said: bool,
     /// True once a call was announced.
     called: bool,
+    /// True if the body broke off after an end mark in a piece with content.
+    has_failed: bool,
+    /// True if the answer broke off within a call.
+    is_cut: bool,
 }
 
 impl<R: AnswerParser> AnswerStream<R> {
@@ -149,7 +157,18 @@ impl<R: AnswerParser> AnswerStream<R> {
         screen: AnswerFilter,
         reading: R,
     ) -> Self {
-        Self { base, events, clock, screen, reading, over: false, said: false, called: false }
+        Self {
+            base,
+            events,
+            clock,
+            screen,
+            reading,
+            over: false,
+            said: false,
+            called: false,
+            has_failed: false,
+            is_cut: false,
+        }
     }
 
     /// Returns the next piece. Not called after [`LlmDelta::Finished`].
@@ -163,6 +182,9 @@ impl<R: AnswerParser> AnswerStream<R> {
                     LlmDelta::Rule(_) | LlmDelta::Finished { .. } => {}
                 }
                 return Ok(delta);
+            }
+            if self.is_cut {
+                return Err(self.events.broken_off());
             }
             if self.over {
                 return self.last();
@@ -205,7 +227,11 @@ impl<R: AnswerParser> AnswerStream<R> {
         let by = Instant::now() + MORE_WAIT;
         match self.events.next(Deadline { by, missing: "" }).await {
             Ok(Some(event)) => self.reading.read(&event)?,
-            Ok(None) | Err(_) => self.over = true,
+            Ok(None) => self.over = true,
+            Err(error) => {
+                self.has_failed = error.kind != ProviderErrorKind::Timeout;
+                self.over = true;
+            }
         }
         Ok(())
     }
@@ -233,21 +259,27 @@ impl<R: AnswerParser> AnswerStream<R> {
             self.reading.close();
         }
         let (ending, _) = self.reading.ending();
+        let may_be_cut = self.over && (self.has_failed || self.reading.lacks_reason());
         // Truncated arguments would be different ones, or none.
         let permits = |call: &ToolRequest| match ending {
-            Ending::Complete => true,
+            Ending::Complete => !may_be_cut || is_whole(call),
             Ending::Truncated => is_whole(call),
             Ending::Filtered | Ending::BrokenOff(_) => false,
         };
         for delta in std::mem::take(self.reading.ready()) {
             if matches!(&delta, LlmDelta::Call(call) if !permits(call)) {
                 tracing::warn!("dropped a call of an answer that is not complete");
+                self.is_cut |= may_be_cut && ending == Ending::Complete;
                 continue;
             }
             self.screen.push(delta);
         }
         if self.over {
+            if may_be_cut {
+                self.screen.may_be_cut();
+            }
             self.screen.end(ending != Ending::Complete);
+            self.is_cut |= self.screen.has_cut_call();
             if let Some(opening) = self.screen.began() {
                 self.base.known.began(opening);
             }

@@ -247,6 +247,10 @@ impl AnswerParser for AnswerAssembler {
         let finish = self.finish.as_ref();
         (finish.map_or(Ending::Complete, |finish| finish.ending.clone()), self.usage)
     }
+
+    fn lacks_reason(&self) -> bool {
+        self.finish.is_none()
+    }
 }
 
 impl AnswerAssembler {

@@ -198,6 +198,8 @@ pub(super) struct AnswerAssembler {
     usage: Usage,
     /// Present when the answer is over.
     finish: Option<Ending>,
+    /// True if the end mark came without a finish reason.
+    lacks_reason: bool,
     ready: VecDeque<LlmDelta>,
 }
 
@@ -222,6 +224,7 @@ impl AnswerParser for AnswerAssembler {
             }
             // Compatible servers may send no reason.
             "message_stop" => {
+                self.lacks_reason |= self.finish.is_none();
                 self.finish.get_or_insert(Ending::Complete);
             }
             "error" => {
@@ -244,13 +247,16 @@ impl AnswerParser for AnswerAssembler {
         if self.finish.is_some() { Progress::Over } else { Progress::Going }
     }
 
-    /// Drops calls that were truncated.
+    /// Drops calls that were truncated. Without a finish reason, an unfinished call is passed on with
+    /// its arguments so far: the answer may have broken off there.
     fn close(&mut self) {
         self.release();
         for (_, call) in std::mem::take(&mut self.calls) {
             let call = call.whole();
             let is_empty = call.arguments.trim().is_empty();
-            if self.finish == Some(Ending::Complete) && (is_empty || is_whole(&call)) {
+            if self.lacks_reason && !is_whole(&call) {
+                self.ready.push_back(LlmDelta::Call(call));
+            } else if self.finish == Some(Ending::Complete) && (is_empty || is_whole(&call)) {
                 self.hand_on(call);
             }
         }
@@ -266,6 +272,10 @@ impl AnswerParser for AnswerAssembler {
 
     fn ending(&self) -> (Ending, Option<Usage>) {
         (self.finish.clone().unwrap_or(Ending::Complete), Some(self.usage))
+    }
+
+    fn lacks_reason(&self) -> bool {
+        self.lacks_reason
     }
 }
 

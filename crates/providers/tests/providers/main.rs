@@ -9,6 +9,7 @@ mod finish_reasons;
 mod funasr;
 mod llm;
 mod llm_anthropic;
+mod llm_broken_off;
 mod llm_fallback;
 mod llm_returned;
 mod pool;

@@ -73,6 +73,10 @@ pub(super) struct AnswerFilter {
     calls: usize,
     /// True if the answer was truncated at its maximum length.
     truncated: bool,
+    /// True if the answer may have broken off.
+    may_be_cut: bool,
+    /// True if it broke off within a call.
+    has_cut_call: bool,
     ready: VecDeque<LlmDelta>,
     /// Opening of this answer, once it is decided.
     began: Option<Opening>,
@@ -127,6 +131,8 @@ impl AnswerFilter {
             calling: false,
             calls: 0,
             truncated: false,
+            may_be_cut: false,
+            has_cut_call: false,
             ready: VecDeque::new(),
             began: None,
             #[cfg(test)]
@@ -176,6 +182,16 @@ impl AnswerFilter {
     pub(super) fn end(&mut self, truncated: bool) {
         self.truncated = truncated;
         self.read(true);
+    }
+
+    /// Records that the answer may have broken off: an unterminated call is not made at its end.
+    pub(super) fn may_be_cut(&mut self) {
+        self.may_be_cut = true;
+    }
+
+    /// Reports whether the answer broke off within a call.
+    pub(super) fn has_cut_call(&self) -> bool {
+        self.has_cut_call
     }
 
     /// Returns the next piece that belongs to the answer.
@@ -469,7 +485,10 @@ impl AnswerFilter {
         if !over {
             return (used, Step::Waits);
         }
-        let is_cut = *dropped || (!closed && self.truncated);
+        // After some marks, a call has no closing one.
+        let lacks_close = !closed && self.may_be_cut && !close.is_empty();
+        self.has_cut_call |= lacks_close && !*dropped && !self.tools.is_empty();
+        let is_cut = *dropped || lacks_close || (!closed && self.truncated);
         let body = if is_cut { String::new() } else { std::mem::take(body) };
         self.mode = Mode::Text;
         let calls = written_calls::calls(&body, closed, &self.tools);

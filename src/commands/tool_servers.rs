@@ -67,14 +67,16 @@ pub(super) enum Change {
     /// Disable a server, or disable a source of tools for a device or session
     #[command(after_help = "Examples:\n  hearken tools disable weather\n  \
         hearken tools disable builtin --device aa:bb:cc:dd:ee:ff\n  \
-        hearken tools disable builtin --session 01234567-89ab-4cde-8f01-23456789abcd")]
+        hearken tools disable builtin --session 01234567-89ab-4cde-8f01-23456789abcd\n  \
+        hearken tools disable token:0123456789ab --device aa:bb:cc:dd:ee:ff   (tool clients with this token, whatever their names)")]
     Disable(Switch),
 }
 
 /// Source to enable or disable, and the scope of it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Switch {
-    /// Name of the server; with a device or session also of any other source, such as builtin
+    /// Name of the server; with a device or session also of any other source, such as builtin, or
+    /// token:SERIAL for the tool clients with this token
     name: String,
     /// For this device only
     #[arg(long, value_name = "ID")]
@@ -193,7 +195,9 @@ async fn switch(server: &Server, what: &Switch, on: bool) -> anyhow::Result<Stri
         .flatten()
         .filter_map(|s| Some(s["name"].as_str()?.to_owned()))
         .collect();
-    let known = name == "endpoint" || sources.iter().any(|s| s == name);
+    // The tool clients with a token need not be connected.
+    let is_group = name == "endpoint" || name.starts_with("token:");
+    let known = is_group || sources.iter().any(|s| s == name);
     if !on && !known {
         bail!("there is no source of tools `{name}`: use one of {}", sources.join(", "));
     }

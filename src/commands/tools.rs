@@ -214,7 +214,10 @@ fn listed(inventory: &Value) -> String {
         let from = match (text("origin").as_str(), text("kind")) {
             ("configuration", kind) => format!("configured, {kind}"),
             ("api", kind) => format!("added, {kind}"),
-            ("endpoint", _) => "dialled in".into(),
+            ("endpoint", _) => match text("key").as_str() {
+                "" => "dialled in".into(),
+                key => format!("dialled in, {key}"),
+            },
             _ => "built in".into(),
         };
         let devices: Vec<&str> =

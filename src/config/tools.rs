@@ -68,7 +68,8 @@ pub struct ToolsConfig {
     /// "ask", "device/self.camera.take_photo" = "allow" }`. Names are those of `hearken
     /// tools list`, optionally with a trailing `*`; the most specific entry wins. A tool client
     /// that connects by itself chooses its name, so an entry with that name can only be
-    /// stricter; entries of all such clients are under `endpoint`. A tool without an entry is
+    /// stricter; entries of all such clients are under `endpoint`, those of the clients with one
+    /// token under `token:SERIAL`, and the stricter one applies. A tool without an entry is
     /// called immediately, unless it is a camera or risky (marked as destructive, for example)
     /// and the model has read untrusted content. Results of other tools are untrusted, except
     /// those of the device's own and built-in tools.

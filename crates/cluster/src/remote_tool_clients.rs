@@ -37,6 +37,9 @@ struct AnnouncedTool {
 struct AnnouncedClient {
     agent: String,
     name: String,
+    /// Empty from an instance of an earlier version.
+    #[serde(default)]
+    serial: String,
     /// 0 from an instance of an earlier version, which calls by name.
     #[serde(default)]
     connection: u64,
@@ -115,6 +118,7 @@ impl SharedToolClients {
         let clients = self.tool_clients.local().into_iter().map(|client| AnnouncedClient {
             agent: client.agent,
             name: client.name,
+            serial: client.serial,
             connection: client.connection,
             tools: client.tools.iter().map(describe).collect(),
         });
@@ -212,7 +216,7 @@ impl SharedToolClients {
     }
 
     fn client(&self, instance: &str, client: AnnouncedClient) -> RemoteToolClient {
-        let AnnouncedClient { agent, name, connection, tools } = client;
+        let AnnouncedClient { agent, name, serial, connection, tools } = client;
         let rpc = self.rpc.clone();
         let instance = instance.to_owned();
         let within = self.tool_clients.call_timeout();
@@ -248,6 +252,7 @@ impl SharedToolClients {
         RemoteToolClient {
             agent,
             name,
+            serial,
             connection,
             tools: tools.collect(),
             timeout: within,

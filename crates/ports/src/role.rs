@@ -156,7 +156,8 @@ pub struct RoleSettings {
     pub voice: String,
     /// Language of all answers; `None` follows the person.
     pub language: Option<ReplyLanguage>,
-    /// Names of the tool sources that are switched off.
+    /// Names of the tool sources that are switched off. `endpoint` stands for all tool clients, and
+    /// `token:SERIAL` for those with this token, whatever they call themselves.
     pub tools_off: Vec<String>,
     /// Effect of voice during an answer.
     pub interruption: Option<InterruptionManner>,

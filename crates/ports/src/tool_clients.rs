@@ -21,6 +21,8 @@ pub struct RemoteToolClient {
     pub agent: String,
     /// Name of the client on its instance.
     pub name: String,
+    /// Serial of its token; empty if its instance, of an earlier version, does not announce it.
+    pub serial: String,
     /// Number of its connection, unique among all instances. A client that connects again has
     /// another number, even under the same name.
     pub connection: u64,
@@ -38,6 +40,8 @@ pub struct LocalToolClient {
     pub agent: String,
     /// Name of the client.
     pub name: String,
+    /// Serial of its token.
+    pub serial: String,
     /// Number of its connection, unique among all instances.
     pub connection: u64,
     /// Tools of the client.

@@ -88,6 +88,9 @@ pub struct Provenance {
     /// Group of its source, if the source gives itself its name. Such a name is not evidence of
     /// the source's identity: it can make a policy only stricter.
     pub group: Option<String>,
+    /// Name of such a source that it cannot choose: `token:` and the serial of the token with which
+    /// it has connected. `None` for other sources, and if the serial is not known.
+    pub key: Option<String>,
     /// Name of the tool at that source.
     pub tool: String,
     /// True if no third party can have written its results.
@@ -109,6 +112,7 @@ impl Provenance {
         Self {
             source,
             group: None,
+            key: None,
             tool,
             trusted: false,
             changed: false,

@@ -23,7 +23,7 @@ use super::report::SourceKind;
 pub(super) struct AgentTools {
     endpoint: Endpoint,
     agent: String,
-    /// Names of excluded clients.
+    /// Names and keys of excluded clients.
     off: Vec<String>,
     listing: OnceLock<Listing>,
 }
@@ -37,12 +37,18 @@ impl AgentTools {
     /// Returns the clients of this instance first, then those of other instances.
     fn clients(&self) -> Vec<Arc<dyn ToolSource>> {
         let here = self.endpoint.sources(&self.agent).into_iter();
+        let here = here.filter(|client| !self.is_off(client.name(), client.key()));
         let mut clients: Vec<Arc<dyn ToolSource>> =
             here.map(|source| Arc::new(source) as _).collect();
         let remote = self.endpoint.remote(&self.agent).into_iter();
+        let remote = remote.filter(|client| !self.is_off(client.name(), client.key().as_deref()));
         clients.extend(remote.map(|client| Arc::new(client) as _));
-        clients.retain(|client| !self.off.iter().any(|name| name == client.name()));
         clients
+    }
+
+    /// Reports whether a client is excluded.
+    fn is_off(&self, name: &str, key: Option<&str>) -> bool {
+        self.off.iter().any(|off| off == name || Some(off.as_str()) == key)
     }
 
     /// Returns the first listing.
@@ -163,9 +169,12 @@ mod tests {
     use std::collections::HashSet;
 
     use futures_util::FutureExt as _;
+    use hearken_ports::RemoteToolClient;
     use proptest::prelude::*;
     use serde_json::json;
 
+    use super::super::endpoint::AdmittedClient;
+    use super::super::signed_tokens::ToolClientToken;
     use super::*;
 
     /// Tool client that answers each call with its own name and that of the tool.
@@ -246,6 +255,52 @@ mod tests {
             assert_eq!(source.connection_of(name), 0, "{name}");
             assert_eq!(called(&source, name), Err(ToolError::Unknown(name.into())));
         }
+    }
+
+    /// Tool client of another instance, with the token of this serial.
+    fn remote(name: &str, serial: &str) -> RemoteToolClient {
+        RemoteToolClient {
+            agent: "a".into(),
+            name: name.into(),
+            serial: serial.into(),
+            connection: 9,
+            tools: Arc::default(),
+            timeout: Duration::from_secs(1),
+            call: Arc::new(|call: ToolCall| -> BoxFuture<'static, _> {
+                Box::pin(std::future::ready(Err(ToolError::Unknown(call.name))))
+            }),
+        }
+    }
+
+    #[test]
+    fn a_token_excludes_its_clients_whatever_their_names() {
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        let dial = |serial: &str, name: &str| -> AdmittedClient {
+            let token = ToolClientToken { agent: "a".into(), serial: serial.into() };
+            let admitted = endpoint.admit(&token).unwrap();
+            endpoint.register(&admitted, name);
+            admitted
+        };
+        let _here = [dial("1", "calc"), dial("1", "token:2"), dial("2", "lamp")];
+        endpoint.set_remote(vec![remote("calc", "1"), remote("far", "3"), remote("old", "")]);
+        for (off, left) in [
+            (&[][..], "calc token:2 lamp calc-2 far old"),
+            (&["calc"], "token:2 lamp calc-2 far old"),
+            (&["token:1"], "lamp far old"),
+            (&["token:1", "token:3"], "lamp old"),
+            // A client of another token has this name.
+            (&["token:2"], "calc calc-2 far old"),
+            (&["token:"], "calc token:2 lamp calc-2 far old"),
+        ] {
+            let off: Vec<String> = off.iter().map(|name| (*name).to_owned()).collect();
+            let clients = AgentTools::new(endpoint.clone(), "a", &off).clients();
+            let names: Vec<&str> = clients.iter().map(|client| client.name()).collect();
+            assert_eq!(names.join(" "), left, "{off:?}");
+        }
+        let clients = AgentTools::new(endpoint.clone(), "a", &[]).clients();
+        let keys: Vec<_> = clients.iter().map(|client| client.provenance("add").key).collect();
+        let of = |serial: &str| Some(format!("token:{serial}"));
+        assert_eq!(keys, [of("1"), of("1"), of("2"), of("1"), of("3"), None]);
     }
 
     #[test]

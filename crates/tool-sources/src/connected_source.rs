@@ -31,11 +31,19 @@ struct Status {
     ended: bool,
 }
 
-struct Shared {
-    name: String,
+/// Identity of a source.
+pub(super) struct Identity {
+    /// Name of the source.
+    pub(super) name: String,
     /// Number of the connection of a tool client; 0 for a server, which has its name from the
     /// administrator.
-    connection: u64,
+    pub(super) connection: u64,
+    /// Name of a tool client that it cannot choose: see [`Provenance::key`].
+    pub(super) key: Option<String>,
+}
+
+struct Shared {
+    identity: Identity,
     kind: SourceKind,
     timeout: Duration,
     status: watch::Sender<Status>,
@@ -63,22 +71,17 @@ impl ConnectedSource {
         pins: SourcePins,
         trust: bool,
     ) -> Self {
-        Self::new(name, 0, kind, timeout, pins, trust)
+        let identity = Identity { name, connection: 0, key: None };
+        Self::new(identity, kind, timeout, pins, trust)
     }
 
-    /// Creates the source of a tool client whose connection has this number.
-    pub(super) fn of_client(
-        name: String,
-        connection: u64,
-        timeout: Duration,
-        pins: SourcePins,
-    ) -> Self {
-        Self::new(name, connection, SourceKind::Endpoint, timeout, pins, false)
+    /// Creates the source of a tool client.
+    pub(super) fn of_client(identity: Identity, timeout: Duration, pins: SourcePins) -> Self {
+        Self::new(identity, SourceKind::Endpoint, timeout, pins, false)
     }
 
     fn new(
-        name: String,
-        connection: u64,
+        identity: Identity,
         kind: SourceKind,
         timeout: Duration,
         pins: SourcePins,
@@ -93,8 +96,7 @@ impl ConnectedSource {
             ended: false,
         });
         Self(Arc::new(Shared {
-            name,
-            connection,
+            identity,
             kind,
             timeout,
             status,
@@ -111,7 +113,8 @@ impl ConnectedSource {
     pub(super) fn report(&self) -> SourceReport {
         let status = self.0.status.borrow();
         SourceReport {
-            name: self.0.name.clone(),
+            name: self.0.identity.name.clone(),
+            key: self.0.identity.key.clone(),
             kind: self.0.kind,
             origin: Origin::Endpoint,
             devices: Vec::new(),
@@ -129,6 +132,11 @@ impl ConnectedSource {
 
     fn usage(&self) -> MutexGuard<'_, SourceUsage> {
         self.0.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the name of a tool client that it cannot choose: see [`Provenance::key`].
+    pub(super) fn key(&self) -> Option<&str> {
+        self.0.identity.key.as_deref()
     }
 
     /// Returns the pins of its definitions.
@@ -337,7 +345,7 @@ impl Drop for CallInProgress {
 
 impl ToolSource for ConnectedSource {
     fn name(&self) -> &str {
-        &self.0.name
+        &self.0.identity.name
     }
 
     fn kind(&self) -> &'static str {
@@ -345,7 +353,7 @@ impl ToolSource for ConnectedSource {
     }
 
     fn metric_name(&self) -> Option<&str> {
-        (self.0.kind != SourceKind::Endpoint).then_some(&self.0.name)
+        (self.0.kind != SourceKind::Endpoint).then_some(self.name())
     }
 
     fn provenance(&self, tool: &str) -> Provenance {
@@ -356,7 +364,8 @@ impl ToolSource for ConnectedSource {
         // A tool client gives itself its name; a server has its name from the administrator.
         let group =
             (self.0.kind == SourceKind::Endpoint).then(|| source_names::ENDPOINT.to_owned());
-        Provenance { changed, own_trust, group, ..Provenance::untrusted(&self.0.name, tool) }
+        let key = self.0.identity.key.clone();
+        Provenance { changed, own_trust, group, key, ..Provenance::untrusted(self.name(), tool) }
     }
 
     fn tools(&self) -> Arc<[Tool]> {
@@ -364,7 +373,7 @@ impl ToolSource for ConnectedSource {
     }
 
     fn connection_of(&self, _tool: &str) -> u64 {
-        self.0.connection
+        self.0.identity.connection
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

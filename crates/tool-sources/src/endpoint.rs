@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use uuid::Uuid;
 
-use super::connected_source::ConnectedSource;
+use super::connected_source::{ConnectedSource, Identity};
 use super::connection::{Connection, ProtocolEra};
 use super::elicitation::ElicitationPolicy;
 use super::jsonrpc_repair::{MessageReader, Repair};
@@ -28,7 +28,7 @@ use super::link::Link;
 use super::pins::Pins;
 use super::refresh_loop;
 use super::remote_instance::RemoteInstanceSource;
-use super::signed_tokens::ToolClientToken;
+use super::signed_tokens::{ToolClientToken, key_of_token};
 
 /// Maximum number of tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
@@ -179,7 +179,7 @@ impl Endpoint {
 
     /// Names an admitted client and creates its source. The name is the requested one, or that with
     /// the lowest free number appended.
-    fn register(&self, admitted: &AdmittedClient, wanted: &str) -> ConnectedSource {
+    pub(super) fn register(&self, admitted: &AdmittedClient, wanted: &str) -> ConnectedSource {
         let mut agents = self.lock();
         let Agents { by_agent, reserved, .. } = &mut *agents;
         let slots = by_agent.entry(admitted.agent.clone()).or_default();
@@ -193,10 +193,12 @@ impl Endpoint {
         let others = slots.iter().filter_map(|s| s.source.as_ref());
         others.filter(|(n, _)| n.starts_with(wanted)).for_each(|(_, other)| other.suspect());
         let pins = self.0.pins.of(&admitted.agent, &name);
-        let number = admitted.number;
-        let timeout = self.0.call_timeout;
-        let source = ConnectedSource::of_client(name.clone(), number, timeout, pins);
-        if let Some(slot) = slots.iter_mut().find(|s| s.number == number) {
+        let connection = admitted.number;
+        let slot = slots.iter_mut().find(|s| s.number == connection);
+        let key = slot.as_ref().and_then(|slot| key_of_token(&slot.serial));
+        let identity = Identity { name: name.clone(), connection, key };
+        let source = ConnectedSource::of_client(identity, self.0.call_timeout, pins);
+        if let Some(slot) = slot {
             slot.source = Some((name, source.clone()));
         }
         source
@@ -213,6 +215,7 @@ impl ToolClients for Endpoint {
                 Some(LocalToolClient {
                     agent: agent.clone(),
                     name: name.clone(),
+                    serial: slot.serial.clone(),
                     connection: slot.number,
                     tools: source.tools(),
                 })

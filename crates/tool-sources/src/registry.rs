@@ -115,6 +115,9 @@ pub struct SessionToolsView {
 pub struct SourceOfDevice {
     /// Name of the source.
     pub name: String,
+    /// Name of a tool client that it cannot choose: `token:` and the serial of its token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Connection type.
     pub kind: SourceKind,
     /// True if conversations of the device have its tools.
@@ -447,17 +450,19 @@ impl Registry {
         let id = device.as_str();
         let off = &overrides.off;
         let role = self.0.sources.overrides.role_of(overrides);
-        let is_off =
-            |name: &str| role.as_ref().is_some_and(|role| role.is_missing || role.is_off(name));
-        let clients_off =
-            overrides.is_off(source_names::ENDPOINT) || is_off(source_names::ENDPOINT);
+        let is_off = |name: &str| {
+            overrides.is_off(name)
+                || role.as_ref().is_some_and(|role| role.is_missing || role.is_off(name))
+        };
+        let clients_off = is_off(source_names::ENDPOINT);
         let source = |s: SourceReport| SourceOfDevice {
             on: s.state != SourceState::Disabled
                 && (s.devices.is_empty() || s.devices.iter().any(|d| d.eq_ignore_ascii_case(id)))
                 && !(s.origin == Origin::Endpoint && clients_off)
-                && !off.contains(&s.name)
-                && !is_off(&s.name),
+                && !is_off(&s.name)
+                && !s.key.as_deref().is_some_and(is_off),
             name: s.name,
+            key: s.key,
             kind: s.kind,
         };
         let sources = self.0.sources.inventory(&overrides.agent).sources;

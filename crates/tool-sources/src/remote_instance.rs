@@ -11,6 +11,7 @@ use hearken_ports::{
 
 use super::pins::SourcePins;
 use super::report::{Origin, SourceKind, SourceReport, SourceState, ToolReport};
+use super::signed_tokens::key_of_token;
 
 /// Tool client of another instance; clones share it.
 #[derive(Clone)]
@@ -43,6 +44,11 @@ impl RemoteInstanceSource {
         &self.client.agent
     }
 
+    /// Returns the name of the tool client that it cannot choose: see [`Provenance::key`].
+    pub(super) fn key(&self) -> Option<String> {
+        key_of_token(&self.client.serial)
+    }
+
     /// Returns this source under another name.
     pub(super) fn named(&self, name: String) -> Self {
         let client = RemoteToolClient { name, ..self.client.clone() };
@@ -53,6 +59,7 @@ impl RemoteInstanceSource {
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
             name: self.client.name.clone(),
+            key: self.key(),
             kind: SourceKind::Endpoint,
             origin: Origin::Endpoint,
             devices: Vec::new(),
@@ -83,7 +90,8 @@ impl ToolSource for RemoteInstanceSource {
         let found = self.client.tools.iter().find(|known| known.name == tool);
         let changed = found.is_some_and(|found| self.is_changed(found));
         let group = Some(source_names::ENDPOINT.to_owned());
-        Provenance { changed, group, ..Provenance::untrusted(&self.client.name, tool) }
+        let key = self.key();
+        Provenance { changed, group, key, ..Provenance::untrusted(&self.client.name, tool) }
     }
 
     fn tools(&self) -> Arc<[Tool]> {

@@ -74,6 +74,9 @@ impl SourceReport {
 pub struct SourceReport {
     /// Name of the source.
     pub name: String,
+    /// Name of a tool client that it cannot choose: `token:` and the serial of its token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Connection type.
     pub kind: SourceKind,
     /// Origin of the source.

@@ -73,6 +73,12 @@ pub struct ToolClientToken {
     pub serial: String,
 }
 
+/// Returns the name of the tool clients with the token of this serial in `tools_off` and in policies:
+/// they cannot change it, unlike the names that they give themselves. `None` for an unknown serial.
+pub(super) fn key_of_token(serial: &str) -> Option<String> {
+    (!serial.is_empty()).then(|| format!("token:{serial}"))
+}
+
 /// Tokens with which tool clients connect: `agent.serial.signature`, the agent in base64url. They
 /// are valid until they are revoked by their serial, in the configuration or in the store.
 #[derive(Clone)]

@@ -47,7 +47,7 @@ pub(crate) async fn get(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Off {
-    /// Names of the sources, at most 64; `endpoint` stands for all tool clients.
+    /// Names of the sources, at most 64; `endpoint` stands for all tool clients, `token:SERIAL` for those with this token.
     off: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct RoleFields {
     /// Language of all answers, as a code; null to follow the user's language.
     #[schema(required)]
     language: Option<String>,
-    /// Names of the disabled tool sources; `endpoint` stands for all tool clients.
+    /// Names of the disabled tool sources; `endpoint` stands for all tool clients, `token:SERIAL` for those with this token.
     tools_off: Vec<String>,
     /// Effect of speech during an answer; null for the configured one.
     #[schema(required)]
@@ -70,7 +70,7 @@ struct RoleWishes {
     voice: Option<String>,
     /// Language of all answers, one of `languages` in the list of roles; null to follow the user's language.
     language: Option<String>,
-    /// Names of the tool sources to disable, at most 100; `endpoint` stands for all tool clients.
+    /// Names of the tool sources to disable, at most 100; `endpoint` stands for all tool clients, `token:SERIAL` for those with this token.
     tools_off: Option<Vec<String>>,
     /// Effect of speech during an answer.
     #[schema(value_type = Option<words::InterruptionManner>)]

@@ -46,6 +46,10 @@ enum SourceStateShown {
 struct SourceShown {
     /// Name of the source.
     name: String,
+    /// Name of a tool client that it cannot choose, for `off`, `tools_off` and `tools.policy`: `token:` and the serial of its token. Omitted for other sources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    key: Option<String>,
     /// Connection type.
     #[schema(value_type = words::SourceKind)]
     kind: SourceKind,
@@ -74,7 +78,11 @@ struct SourceShown {
 impl SourceShown {
     fn new(report: SourceReport, policies: &ToolPolicies) -> Self {
         let group = report.group();
-        let tool = |tool| ToolShown::new(group, &report.name, tool, policies);
+        let key = report.key.as_deref();
+        let tool = |tool: ToolReport| {
+            let policy = policies.shown(group, key, &report.name, &tool.name);
+            ToolShown::new(tool, policy)
+        };
         let tools = report.tools.into_iter().map(tool).collect();
         let (state, reason) = match report.state {
             SourceState::Connecting => (SourceStateShown::Connecting, None),
@@ -84,6 +92,7 @@ impl SourceShown {
         };
         Self {
             name: report.name,
+            key: report.key,
             kind: report.kind,
             origin: report.origin,
             devices: report.devices,
@@ -139,8 +148,7 @@ struct ToolShown {
 }
 
 impl ToolShown {
-    fn new(group: Option<&str>, source: &str, report: ToolReport, policies: &ToolPolicies) -> Self {
-        let policy = policies.shown(group, source, &report.name);
+    fn new(report: ToolReport, policy: Option<ToolPolicy>) -> Self {
         let ToolReport { name, description, parameters, destructive, changed, definition_hash } =
             report;
         Self { name, description, parameters, destructive, changed, definition_hash, policy }
@@ -225,7 +233,7 @@ pub(crate) struct DeviceToolsShown {
     device_id: String,
     /// Agent whose tool clients the device uses.
     agent: String,
-    /// Names of the disabled sources.
+    /// Names and keys of the disabled sources.
     off: Vec<String>,
     /// All sources.
     sources: Vec<SourceOfDeviceShown>,
@@ -259,6 +267,10 @@ impl From<SessionToolsView> for SessionToolsShown {
 struct SourceOfDeviceShown {
     /// Name of the source.
     name: String,
+    /// Name of a tool client that it cannot choose: `token:` and the serial of its token. Omitted for other sources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    key: Option<String>,
     /// Connection type.
     #[schema(value_type = words::SourceKind)]
     kind: SourceKind,
@@ -267,8 +279,8 @@ struct SourceOfDeviceShown {
 }
 
 impl From<SourceOfDevice> for SourceOfDeviceShown {
-    fn from(SourceOfDevice { name, kind, on }: SourceOfDevice) -> Self {
-        Self { name, kind, on }
+    fn from(SourceOfDevice { name, key, kind, on }: SourceOfDevice) -> Self {
+        Self { name, key, kind, on }
     }
 }
 
@@ -322,14 +334,15 @@ mod tests {
         };
         let patterns = [("home/*".to_owned(), ToolPolicy::Ask)].into();
         let policies = ToolPolicies { patterns, ..ToolPolicies::default() };
-        for state in [
-            SourceState::Connecting,
-            SourceState::Ready,
-            SourceState::Failed("gone".into()),
-            SourceState::Disabled,
+        for (state, key) in [
+            (SourceState::Connecting, None),
+            (SourceState::Ready, Some("token:0123456789ab".to_owned())),
+            (SourceState::Failed("gone".into()), None),
+            (SourceState::Disabled, None),
         ] {
             let report = SourceReport {
                 name: "home".into(),
+                key,
                 kind: SourceKind::WebSocket,
                 origin: Origin::Api,
                 devices: vec!["a".into()],

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_base::Secret;
+use hearken_dialogue::tools::ToolPolicy;
 use hearken_proto::device::ListenMode;
 use hearken_test_support::eventually;
 use hearken_tool_sources::AgentTokens;
@@ -185,6 +186,42 @@ async fn tool_clients_of_the_same_name_are_distinct_and_can_reconnect() {
 }
 
 #[tokio::test]
+async fn what_is_forbidden_for_a_token_holds_under_every_name_of_its_client() {
+    let (token, serial) = AgentTokens::new(&Secret::new(SECRET), &[]).mint("default").unwrap();
+    let key = format!("token:{serial}");
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        known(config);
+        config.server.data_dir = folder.path().to_owned();
+        config.tools.policy = [(format!("{key}/say"), ToolPolicy::Never)].into();
+    })
+    .await;
+    let device = "02:00:00:00:bb:02";
+    let client = reqwest::Client::new();
+    let ota = client.post(server.http_url("/xiaozhi/ota/")).header("Device-Id", device);
+    let ota = ota.header("Client-Id", "c").body("{}").send().await.unwrap();
+    assert_eq!(ota.status(), 200);
+    let path = server.http_url(&format!("/api/devices/{device}/tools"));
+    let put = client.put(&path).json(&json!({"off": [key]})).send().await.unwrap();
+    assert_eq!(put.status(), 200);
+    for name in ["calc", "renamed"] {
+        let dialled = ToolClient::dial_for(&server, name, &token).await;
+        let shown = until_ready(&server, &[name]).await;
+        assert_eq!(shown[0]["key"], key);
+        assert_eq!(shown[0]["tools"][0]["name"], "say");
+        assert_eq!(shown[0]["tools"][0]["policy"], "never");
+        let of_device: Value = reqwest::get(&path).await.unwrap().json().await.unwrap();
+        let expected = json!([{"name": name, "key": key, "kind": "endpoint", "on": false}]);
+        assert_eq!(of_device["sources"], expected);
+        drop(dialled);
+        let gone = || async { listed(&server).await.is_empty().then_some(()) };
+        eventually("the tool client is gone", gone).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_call_ends_with_any_answer_of_a_tool_client() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, |config| {
@@ -260,7 +297,7 @@ async fn a_conversation_uses_the_tools_of_a_new_tool_client() {
 async fn a_device_has_the_tool_clients_of_its_agent() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;
-    let kitchen = AgentTokens::new(&Secret::new(SECRET), &[]).mint("kitchen").unwrap().0;
+    let (kitchen, serial) = AgentTokens::new(&Secret::new(SECRET), &[]).mint("kitchen").unwrap();
     let _theirs = ToolClient::dial(&server, "attic").await;
     let _ours = ToolClient::dial_for(&server, "stove", &kitchen).await;
     until_ready(&server, &["attic"]).await;
@@ -292,7 +329,9 @@ async fn a_device_has_the_tool_clients_of_its_agent() {
     let shown = assigned.json::<Value>().await.unwrap();
     assert_eq!((status.as_u16(), &shown["agent"]), (200, &json!("kitchen")));
     let tools: Value = reqwest::get(format!("{one}/tools")).await.unwrap().json().await.unwrap();
-    assert_eq!(tools["sources"], json!([{"name": "stove", "kind": "endpoint", "on": true}]));
+    let key = format!("token:{serial}");
+    let expected = json!([{"name": "stove", "key": key, "kind": "endpoint", "on": true}]);
+    assert_eq!(tools["sources"], expected);
     let then = said().await;
     assert!(then.contains("stove: "), "{then}");
     for wrong in [json!({}), json!({"agent": ""}), json!({"agent": "字".repeat(22)})] {

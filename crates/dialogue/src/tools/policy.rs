@@ -32,7 +32,8 @@ pub enum ToolPolicy {
 /// Configured policies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolPolicies {
-    /// Policies by `SOURCE/TOOL`, or by a prefix of it followed by `*`.
+    /// Policies by `SOURCE/TOOL`, or by a prefix of it followed by `*`. A source that gives itself
+    /// its name is also `token:SERIAL`.
     pub patterns: BTreeMap<String, ToolPolicy>,
     /// Policy of tools whose definition has changed.
     pub changed: ToolPolicy,
@@ -88,24 +89,38 @@ impl ToolPolicies {
         matching.max_by_key(|(length, _)| *length).map(|(_, policy)| policy)
     }
 
+    /// Returns the configured policy of a tool of a source that gives itself its name: the stricter
+    /// one of its group and of its key, else that of `*`. `key` is that of [`Provenance::key`].
+    fn of_group(&self, group: &str, key: Option<&str>, tool: &str) -> Option<ToolPolicy> {
+        let of_key = key.and_then(|key| self.of_source(key, tool));
+        let named = self.of_source(group, tool).max(of_key);
+        named.or_else(|| self.patterns.get("*").copied())
+    }
+
     /// Returns the configured policy of a tool; `usual` is the one without any. A source that
-    /// gives itself its name has the policies of its group, and those of its name only if they are
-    /// stricter: otherwise it could choose the name for its policies.
+    /// gives itself its name has the policies of its group and of its key, and those of its name
+    /// only if they are stricter: otherwise it could choose the name for its policies.
     fn of_tool(&self, of: &Provenance, usual: impl FnOnce() -> ToolPolicy) -> ToolPolicy {
         let Some(group) = &of.group else {
             return self.configured(&of.source, &of.tool).unwrap_or_else(usual);
         };
-        let of_group = self.configured(group, &of.tool).unwrap_or_else(usual);
+        let of_group = self.of_group(group, of.key.as_deref(), &of.tool).unwrap_or_else(usual);
         self.of_source(&of.source, &of.tool).map_or(of_group, |own| own.max(of_group))
     }
 
-    /// Returns the configured policy of a tool, as lists of tools show it. `group` is that of a
-    /// source that gives itself its name.
-    pub fn shown(&self, group: Option<&str>, source: &str, tool: &str) -> Option<ToolPolicy> {
+    /// Returns the configured policy of a tool, as lists of tools show it. `group` and `key` are
+    /// those of a source that gives itself its name.
+    pub fn shown(
+        &self,
+        group: Option<&str>,
+        key: Option<&str>,
+        source: &str,
+        tool: &str,
+    ) -> Option<ToolPolicy> {
         match group {
             Some(group) => {
                 let own = self.of_source(source, tool).filter(|own| *own != ToolPolicy::Allow);
-                self.configured(group, tool).max(own)
+                self.of_group(group, key, tool).max(own)
             }
             None => self.configured(source, tool),
         }
@@ -343,8 +358,47 @@ mod tests {
         ] {
             assert_eq!(of(policies, source, name, follows), policy, "{source}/{name}");
         }
-        assert_eq!(mixed.shown(Some("endpoint"), "home", "add"), Some(ToolPolicy::Ask));
-        assert_eq!(mixed.shown(None, "home", "add"), Some(ToolPolicy::Allow));
+        assert_eq!(mixed.shown(Some("endpoint"), None, "home", "add"), Some(ToolPolicy::Ask));
+        assert_eq!(mixed.shown(None, None, "home", "add"), Some(ToolPolicy::Allow));
+    }
+
+    #[test]
+    fn the_policies_of_a_token_hold_under_every_name_of_its_client() {
+        let all = policies(&[
+            ("token:a1/open_door", ToolPolicy::Never),
+            ("token:a1/add", ToolPolicy::Allow),
+            ("token:b2/*", ToolPolicy::Ask),
+            ("endpoint/add", ToolPolicy::Ask),
+            ("*", ToolPolicy::Ask),
+        ]);
+        for (key, tool, policy) in [
+            (Some("token:a1"), "open_door", ToolPolicy::Never),
+            (Some("token:a1"), "close", ToolPolicy::Ask),
+            // The stricter one of the token and of all tool clients.
+            (Some("token:a1"), "add", ToolPolicy::Ask),
+            (Some("token:b2"), "open_door", ToolPolicy::Ask),
+            (Some("token:a"), "open_door", ToolPolicy::Ask),
+            (None, "open_door", ToolPolicy::Ask),
+        ] {
+            // Also that of another client's token: a name makes policies only stricter.
+            for name in ["home", "home-2", "token:b2", "endpoint"] {
+                let group = Some("endpoint".to_owned());
+                let key = key.map(str::to_owned);
+                let of = Provenance { group, key, ..Provenance::untrusted(name, tool) };
+                let shown = all.shown(of.group.as_deref(), of.key.as_deref(), name, tool);
+                assert_eq!(all.of_tool(&of, || ToolPolicy::Allow), policy, "{name} {tool}");
+                assert_eq!(shown, Some(policy), "{name} {tool}");
+                assert_eq!(all.forbids(&of), policy == ToolPolicy::Never, "{name} {tool}");
+            }
+        }
+        let only = policies(&[("*", ToolPolicy::Ask), ("token:a1/*", ToolPolicy::Allow)]);
+        let of = |key: &str| Provenance {
+            group: Some("endpoint".into()),
+            key: Some(key.into()),
+            ..Provenance::untrusted("token:a1", "add")
+        };
+        assert_eq!(only.of_tool(&of("token:a1"), || ToolPolicy::Never), ToolPolicy::Allow);
+        assert_eq!(only.of_tool(&of("token:b2"), || ToolPolicy::Never), ToolPolicy::Ask);
     }
 
     #[test]

@@ -53,7 +53,8 @@ pub struct Device {
     pub needs_review: bool,
     /// Agent whose tool clients its conversations use.
     pub agent: String,
-    /// Names of tool sources that are switched off in its conversations.
+    /// Names of tool sources that are switched off in its conversations; `token:SERIAL` stands for
+    /// the tool clients with this token.
     pub tools_off: Vec<String>,
     /// System prompt of its conversations; empty for the deployment's own.
     pub system_prompt: String,

@@ -134,6 +134,7 @@ impl Builtin {
     pub(super) fn report(&self) -> SourceReport {
         SourceReport {
             name: source_names::BUILTIN.into(),
+            key: None,
             kind: SourceKind::Builtin,
             origin: Origin::Builtin,
             devices: Vec::new(),

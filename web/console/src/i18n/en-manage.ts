@@ -193,7 +193,7 @@ export const enManage = {
   'tools.state.failed': 'failed',
   'tools.state.disabled': 'disabled',
   'tools.allClients': 'All tool clients',
-  'tools.allClients.about': 'A tool client chooses its own name, and can change it. To disable one for certain, disable all tool clients.',
+  'tools.allClients.about': 'A tool client chooses its own name, and can change it. It is disabled by its token, together with all others that use this token.',
   'tools.origin.configuration': 'from config.toml',
   'tools.origin.api': 'added here',
   'tools.origin.endpoint': 'tool client',

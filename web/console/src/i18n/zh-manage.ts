@@ -194,7 +194,7 @@ export const zhManage: Record<keyof typeof enManage, string> = {
   'tools.state.failed': '失败',
   'tools.state.disabled': '已停用',
   'tools.allClients': '全部工具客户端',
-  'tools.allClients.about': '工具客户端的名称由其自行决定，也可以更改。如需确保停用某个客户端，请停用全部工具客户端。',
+  'tools.allClients.about': '工具客户端的名称由其自行决定，也可以更改。停用时以其令牌为准，使用同一令牌的其他客户端会一并停用。',
   'tools.origin.configuration': '来自 config.toml',
   'tools.origin.api': '手动添加',
   'tools.origin.endpoint': '工具客户端',

@@ -416,7 +416,7 @@ export interface components {
       agent: string;
       /** Device id. */
       device_id: string;
-      /** Names of the disabled sources. */
+      /** Names and keys of the disabled sources. */
       off: string[];
       /** All sources. */
       sources: components['schemas']['SourceOfDeviceShown'][];
@@ -744,7 +744,7 @@ export interface components {
     };
     /** Tool sources to disable. */
     Off: {
-      /** Names of the sources, at most 64; `endpoint` stands for all tool clients. */
+      /** Names of the sources, at most 64; `endpoint` stands for all tool clients, `token:SERIAL` for those with this token. */
       off: string[];
     };
     /** Parameters of an order; `reboot` and `close` have none. */
@@ -931,7 +931,7 @@ export interface components {
       system_prompt: string;
       /** Sampling temperature, 0 to 1; null for the configured one. */
       temperature: number | null;
-      /** Names of the disabled tool sources; `endpoint` stands for all tool clients. */
+      /** Names of the disabled tool sources; `endpoint` stands for all tool clients, `token:SERIAL` for those with this token. */
       tools_off: string[];
       /** Name of the synthesiser's voice. */
       voice: string;
@@ -977,7 +977,7 @@ export interface components {
       system_prompt?: string | null;
       /** Sampling temperature, 0 to 1. */
       temperature?: number | null;
-      /** Names of the tool sources to disable, at most 100; `endpoint` stands for all tool clients. */
+      /** Names of the tool sources to disable, at most 100; `endpoint` stands for all tool clients, `token:SERIAL` for those with this token. */
       tools_off?: string[] | null;
       /** Name of the synthesiser's voice, at most 200 characters. */
       voice?: string | null;
@@ -1107,6 +1107,8 @@ export interface components {
     SourceKind: 'http' | 'websocket' | 'stdio' | 'endpoint' | 'builtin';
     /** Tool source and its use by one device. */
     SourceOfDeviceShown: {
+      /** Name of a tool client that it cannot choose: `token:` and the serial of its token. Omitted for other sources. */
+      key?: string;
       /** Connection type. */
       kind: components['schemas']['SourceKind'];
       /** Name of the source. */
@@ -1122,6 +1124,8 @@ export interface components {
       connections: number;
       /** Ids of the devices that may use it; empty for all devices. */
       devices: string[];
+      /** Name of a tool client that it cannot choose, for `off`, `tools_off` and `tools.policy`: `token:` and the serial of its token. Omitted for other sources. */
+      key?: string;
       /** Connection type. */
       kind: components['schemas']['SourceKind'];
       /** Name of the source. */

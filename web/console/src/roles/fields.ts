@@ -1,6 +1,7 @@
 // The fields of a role in the form: their changes, and the field that an error concerns. Not for texts.
+import { ALL_CLIENTS } from '../lib/api';
 import { ApiError } from '../lib/errors';
-import type { RoleFields, RoleTrial } from '../lib/types';
+import type { RoleFields, RoleTrial, SourceReport } from '../lib/types';
 
 export type RoleField = keyof RoleFields;
 export const FIELDS: readonly RoleField[] = [
@@ -68,4 +69,17 @@ export function fieldNamed(error: unknown): RoleField | null {
   if (error.status !== 400 && error.status !== 422) return null;
   const quoted = [...error.message.matchAll(/`(?:\w+\.)?(\w+)`/g)].map((match) => match[1]);
   return FIELDS.find((field) => quoted.includes(field)) ?? (/\bname\b/.test(error.message) ? 'name' : null);
+}
+
+/** Switch of tool sources: the entry of `tools_off` that it makes, and all entries that disable them. */
+export interface SourceSwitch { entry: string; entries: readonly string[]; names: readonly string[]; isKnown: boolean }
+
+/** Returns the switches of the current sources, and of disabled ones that are not available. Tool clients are disabled by their token: they choose their names. */
+export function switchesOf(sources: readonly Pick<SourceReport, 'name' | 'key'>[], off: readonly string[]): SourceSwitch[] {
+  const names = new Map<string, string[]>();
+  for (const { name, key = name } of sources) names.set(key, [...(names.get(key) ?? []), name]);
+  const known = [...names].map(([entry, names]) => ({ entry, entries: [...new Set([entry, ...names])], names, isKnown: true }));
+  const entries = known.flatMap((one) => one.entries);
+  const others = off.filter((entry) => entry !== ALL_CLIENTS && !entries.includes(entry));
+  return [...known, ...others.map((entry) => ({ entry, entries: [entry], names: [entry], isKnown: false }))];
 }

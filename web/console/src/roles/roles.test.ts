@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ApiError } from '../lib/errors';
 import type { Role, RoleFields } from '../lib/types';
 import { abridged, difference, type Part, pieces } from './difference';
-import { changedFields, changesOf, fieldNamed, length, tidied, trialOf, withTyped } from './fields';
+import { changedFields, changesOf, fieldNamed, length, switchesOf, tidied, trialOf, withTyped } from './fields';
 import { keyFor, kindsWith, roleFor } from './for-all';
 
 const role: RoleFields = {
@@ -18,6 +18,15 @@ describe('fields of a role', () => {
     expect(changedFields(role, { ...role, tools_off: ['home', 'builtin'] })).toEqual([]);
     expect(changedFields(role, { ...role, memory: false, history: 'off', tools_off: ['home'] })).toEqual(['tools_off', 'memory', 'history']);
     expect(changesOf(role, { ...role, temperature: 0, language: 'zh' })).toEqual({ temperature: 0, language: 'zh' });
+  });
+
+  it('disable tool clients by their token, and show what is not available', () => {
+    const sources = [{ name: 'home' }, { name: 'calc', key: 'token:a1' }, { name: 'calc-2', key: 'token:a1' }, { name: 'lamp', key: 'token:b2' }];
+    const shown = switchesOf(sources, ['endpoint', 'calc', 'gone', 'token:c3']).map(({ entry, entries, isKnown }) => [entry, entries.join(' '), isKnown]);
+    expect(shown).toEqual([
+      ['home', 'home', true], ['token:a1', 'token:a1 calc calc-2', true], ['token:b2', 'token:b2 lamp', true],
+      ['gone', 'gone', false], ['token:c3', 'token:c3', false],
+    ]);
   });
 
   it('are trimmed if short; instructions are unchanged', () => {

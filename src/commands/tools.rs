@@ -2,6 +2,7 @@
 //! tokens for tool clients, and offers a tool of the server to programs. Not for decisions, which
 //! the server takes.
 
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use hearken_base::output::one_line;
 use hearken_tool_sources::litemcp::LiteMcpServer;
 use hearken_tool_sources::{AgentTokens, DEFAULT_AGENT};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::fs::File;
 
 use super::server::{Server, ServerArgs, TIMEOUT};
@@ -46,9 +47,10 @@ enum Command {
     },
     #[command(flatten)]
     Change(Change),
-    /// Accept the definitions of a source's tools as they are now, if they have changed
+    /// Show the changed definitions of a source's tools, and accept exactly these; asks before at a
+    /// terminal
     #[command(after_help = "Examples:\n  hearken tools accept weather\n  \
-        hearken tools accept files delete_file")]
+        hearken tools accept files delete_file\n  hearken tools accept files --yes")]
     Accept {
         /// Name of the source
         source: String,
@@ -57,6 +59,9 @@ enum Command {
         /// Agent of a tool client
         #[arg(long, value_name = "NAME", default_value = DEFAULT_AGENT)]
         agent: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Call a tool and print its answer
     Call {
@@ -115,12 +120,9 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
             let server = Server::new(&args.server, env)?;
             super::tool_servers::run(change, &server, env).await
         }
-        Command::Accept { source, tool, agent } => {
+        Command::Accept { source, tool, agent, yes } => {
             let server = Server::new(&args.server, env)?;
-            let path = ["api", "tools", "accept"].map(str::to_owned);
-            let body = json!({"source": source, "tool": tool, "agent": agent});
-            let answer = server.ask(Method::POST, &path, Some(body)).await?;
-            super::print(&format!("accepted {} changed definitions", answer["accepted"]))
+            accept(&server, &source, tool.as_deref(), &agent, yes).await
         }
         Command::Call { source, tool, arguments, agent } => {
             let arguments: Value = serde_json::from_str(&arguments)
@@ -154,6 +156,60 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     }
 }
 
+/// Shows the changed definitions of a source's tools, or of one of them, and accepts them. The server
+/// refuses if one of them is another one by then. Asks the user before, unless `is_agreed`.
+async fn accept(
+    server: &Server,
+    source: &str,
+    tool: Option<&str>,
+    agent: &str,
+    is_agreed: bool,
+) -> anyhow::Result<()> {
+    let inventory = server.get(&["api", "tools"], &[("agent", agent)]).await?;
+    let tools = tools_of(&inventory, source, tool);
+    let changed: Vec<&Value> = tools.iter().copied().filter(|t| t["changed"] == true).collect();
+    for definition in &changed {
+        defined(source, definition).iter().try_for_each(|line| super::note(line))?;
+    }
+    if !changed.is_empty() && !is_agreed && io::stdin().is_terminal() && !agrees()? {
+        bail!("nothing was accepted");
+    }
+    let hash =
+        |tool: &&Value| Some((tool["name"].as_str()?.to_owned(), tool["definition_hash"].clone()));
+    let hashes: Map<String, Value> = tools.iter().filter_map(hash).collect();
+    let body = json!({"source": source, "tool": tool, "agent": agent, "definition_hashes": hashes});
+    let path = ["api", "tools", "accept"].map(str::to_owned);
+    let answer = server.ask(Method::POST, &path, Some(body)).await?;
+    super::print(&format!("accepted {} changed definitions", answer["accepted"]))
+}
+
+/// Returns the tools of a source, or one of them.
+fn tools_of<'a>(inventory: &'a Value, source: &str, tool: Option<&str>) -> Vec<&'a Value> {
+    let sources = inventory["sources"].as_array().into_iter().flatten();
+    let own = sources.filter(|one| one["name"] == source);
+    let tools = own.flat_map(|one| one["tools"].as_array().into_iter().flatten());
+    tools.filter(|one| tool.is_none_or(|name| one["name"] == name)).collect()
+}
+
+/// Renders a definition for people, whole: the user accepts what is shown.
+fn defined(source: &str, tool: &Value) -> [String; 3] {
+    let text = |key: &str| one_line(tool[key].as_str().unwrap_or_default());
+    let mark = if tool["destructive"] == true { "  [destructive]" } else { "" };
+    [
+        format!("{}/{}{mark}", one_line(source), text("name")),
+        format!("  {}", text("description")),
+        format!("  arguments: {}", one_line(&tool["parameters"].to_string())),
+    ]
+}
+
+/// Asks the user at the terminal whether to accept what was shown.
+fn agrees() -> anyhow::Result<bool> {
+    super::note("Accept these definitions? [y/N]")?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).context("standard input")?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
 async fn serve(tool: String, server: &Server) -> anyhow::Result<()> {
     let url = server.at(&["litemcp".to_owned(), tool]);
     let service = LiteMcpServer::connect(&url, server.token().as_ref(), TIMEOUT).await;
@@ -161,8 +217,8 @@ async fn serve(tool: String, server: &Server) -> anyhow::Result<()> {
         anyhow!("no tool at {url}: {reason} (--url, --admin-token; is the server running?)")
     })?;
     let file = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(std::fs::File::from);
-    let input = file(std::io::stdin().as_fd()).context("there is no standard input")?;
-    let output = file(std::io::stdout().as_fd()).context("there is no standard output")?;
+    let input = file(io::stdin().as_fd()).context("there is no standard input")?;
+    let output = file(io::stdout().as_fd()).context("there is no standard output")?;
     let ended = service.over_streams(File::from_std(input), File::from_std(output)).await;
     ended.context("standard input or output failed")
 }

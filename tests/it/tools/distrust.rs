@@ -9,11 +9,15 @@ use hearken_base::Secret;
 use hearken_proto::device::ListenMode;
 use hearken_test_support::eventually;
 use hearken_test_support::tool_sources::litemcp_address;
-use hearken_test_support::vendors::{Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat};
+use hearken_test_support::vendors::{
+    Behaviour, ListenAiAsr, ListenAiTts, OpenAiChat, Request, read_request, respond,
+};
 use hearken_tool_sources::ToolServer;
 use hearken_virtual_device::ScriptedTool;
 use hearken_virtual_device::toolbox::Toolbox;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use super::cli::tools;
 use super::devices::patient;
@@ -208,6 +212,74 @@ async fn the_command_lists_a_change_and_accepts_it() {
     let list = run(&["list"]).await;
     assert!(list.contains("read_news  Reads it all."), "{list}");
     server.stop().await;
+}
+
+/// A server that lists these sources once, and then answers an acceptance so. Returns its address,
+/// and both requests.
+async fn listing(sources: Value, status: u16, answer: Value) -> (String, JoinHandle<Vec<Request>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for (status, body) in [(200, json!({"sources": sources})), (status, answer)] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            asked.push(read_request(&mut stream).await.unwrap());
+            let kind = "content-type: application/json\r\n";
+            respond(&mut stream, status, kind, body.to_string().as_bytes()).await;
+        }
+        asked
+    });
+    (url, asked)
+}
+
+#[tokio::test]
+async fn the_command_accepts_only_what_it_has_shown() {
+    let tool = |name: &str, changed: bool, hash: &str| {
+        json!({
+            "name": name, "description": "Reads\nit all.", "parameters": {"type": "object"},
+            "destructive": name == "send", "changed": changed, "definition_hash": hash,
+        })
+    };
+    let sources = json!([
+        {"name": "press", "tools": [
+            tool("read_news", true, "aa"), tool("send", true, "bb"), tool("old", false, "cc"),
+        ]},
+        {"name": "other", "tools": [tool("read_news", true, "dd")]},
+    ]);
+    let gone = "the definition of `send` is not the one that you saw: list the tools again";
+    let news = "press/read_news\n  Reads it all.\n  arguments: {\"type\":\"object\"}\n";
+    let send = "press/send  [destructive]\n  Reads it all.\n";
+    for (args, hashes, shown) in [
+        (&["press"][..], json!({"read_news": "aa", "send": "bb", "old": "cc"}), vec![news, send]),
+        (&["press", "send"], json!({"send": "bb"}), vec![send]),
+        (&["press", "old"], json!({"old": "cc"}), vec![]),
+        (&["nobody"], json!({}), vec![]),
+    ] {
+        for (status, answer) in
+            [(200, json!({"accepted": 2})), (409, json!({"error": {"message": gone}}))]
+        {
+            let (url, asked) = listing(sources.clone(), status, answer).await;
+            let folder = tempfile::tempdir().unwrap();
+            let args = [&["--url", url.as_str(), "accept"][..], args].concat();
+            let (code, out, err) = tools(folder.path(), &args).await;
+            let asked = asked.await.unwrap();
+            assert!(
+                asked[0].head.starts_with("GET /api/tools?agent=default "),
+                "{}",
+                asked[0].head
+            );
+            assert!(asked[1].head.starts_with("POST /api/tools/accept "), "{}", asked[1].head);
+            let sent: Value = serde_json::from_slice(&asked[1].body).unwrap();
+            assert_eq!(sent["definition_hashes"], hashes, "{args:?}");
+            assert!(shown.iter().all(|definition| err.contains(definition)), "{args:?}: {err}");
+            assert_eq!(err.matches("arguments:").count(), shown.len(), "{args:?}: {err}");
+            if status == 200 {
+                assert_eq!((code, &*out), (Some(0), "accepted 2 changed definitions\n"));
+            } else {
+                assert!(code == Some(2) && err.contains(gone), "{err}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

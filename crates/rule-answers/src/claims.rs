@@ -4,6 +4,7 @@
 use hearken_base::language::Language;
 use hearken_instant::mentions_change;
 
+use crate::complaints::is_complaint;
 use crate::text::{contains_any, words};
 
 /// Longest sentence that claims a state, in characters.
@@ -354,11 +355,16 @@ fn names_agent(lower: &str) -> bool {
     in_english || is_agent("被") || is_agent("由")
 }
 
-/// Reports whether an utterance asks for a deed. One that neither asks nor tells something counts as
-/// such if it mentions a change, or is too short to mention one: `yes please`.
+/// Reports whether an utterance asks for a deed, also by a complaint that it is not done. One that
+/// neither asks nor tells something counts as such if it mentions a change, or is too short to
+/// mention one: `yes please`.
 pub(crate) fn is_command(question: &str) -> bool {
     let lower = question.to_lowercase().replace('’', "'");
-    let is_command = match Language::from_key(question).unwrap_or_default() {
+    let language = Language::from_key(question).unwrap_or_default();
+    if is_complaint(&lower, language) {
+        return true;
+    }
+    let is_command = match language {
         Language::Chinese => is_command_zh(&lower),
         Language::English => is_command_en(&lower),
     };

@@ -7,6 +7,7 @@
 mod checked;
 mod checks;
 mod claims;
+mod complaints;
 mod conversation;
 mod identity;
 mod limited;

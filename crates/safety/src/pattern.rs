@@ -1,5 +1,6 @@
 //! Patterns of words, and texts that they are looked for in. All places of a text are tried at once, as bits, so that the time
-//! grows with the length of text and pattern only. Not for what a match means.
+//! grows with the length of text and pattern only. An index from words to patterns leaves only those to be tried that may match.
+//! Not for what a match means.
 //!
 //! A pattern is a sequence of words; in Chinese each character is one. `(a|b c)` is one of several, `(a)?` may be left out,
 //! `<name>` is a set of the file, `*3` stands for up to three words, `^` and `$` for the begin and the end of a sentence
@@ -18,6 +19,9 @@ const DEEPEST: usize = 12;
 
 /// Most words that a gap stands for.
 const LONGEST_GAP: u32 = 20;
+
+/// Patterns of one list of a file: the numbers of their branches, which follow each other.
+pub(crate) type List = Range<usize>;
 
 /// A set of places between the words of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,7 +91,7 @@ impl Places {
 
 /// Numbers of the words that patterns know.
 #[derive(Debug, Default)]
-pub(crate) struct Vocabulary(HashMap<String, usize>);
+struct Vocabulary(HashMap<String, usize>);
 
 impl Vocabulary {
     fn number(&mut self, word: String) -> usize {
@@ -99,11 +103,10 @@ impl Vocabulary {
 /// A text in which patterns are looked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
-    /// For each word of the vocabulary 0, or one more than the index of its places.
-    indices: Vec<u16>,
-    places: Vec<Places>,
-    /// The words of the vocabulary that the text has.
+    /// The words of the vocabulary that the text has, in the order of their numbers.
     present: Vec<usize>,
+    /// The places of each of them.
+    places: Vec<Places>,
     /// Places before words that a gap may go over.
     open: Places,
     starts: Places,
@@ -115,11 +118,11 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    pub(crate) fn new(words: &[String], vocabulary: &Vocabulary) -> Self {
+    /// Returns the text of these words, for these patterns.
+    pub(crate) fn new(words: &[String], patterns: &Patterns) -> Self {
         let mut text = Self {
-            indices: vec![0; vocabulary.0.len()],
-            places: Vec::new(),
             present: Vec::new(),
+            places: Vec::new(),
             open: Places::default(),
             starts: Places::default(),
             ends: Places::default(),
@@ -128,6 +131,7 @@ impl Text {
             clauses: Vec::new(),
         };
         text.starts.add(0);
+        let mut known = Vec::new();
         for word in words {
             if word == PAUSE {
                 text.clauses.push(text.length);
@@ -145,9 +149,11 @@ impl Text {
                 continue;
             }
             text.open.add(place);
-            if let Some(number) = vocabulary.0.get(word) {
-                text.add(*number, place);
-            }
+            known.extend(patterns.vocabulary.0.get(word).map(|number| (*number, place)));
+        }
+        known.sort_unstable();
+        for (number, place) in known {
+            text.add(number, place);
         }
         text.ends.add(text.length);
         text.sentences.push(text.length);
@@ -155,24 +161,19 @@ impl Text {
         text
     }
 
-    /// Notes that the word of this number is at this place.
+    /// Notes that the word of this number is at this place. Words are added in the order of their numbers.
     fn add(&mut self, number: usize, place: usize) {
-        let Some(index) = self.indices.get_mut(number) else { return };
-        if *index == 0 {
-            self.places.push(Places::default());
+        if self.present.last() != Some(&number) {
             self.present.push(number);
-            *index = u16::try_from(self.places.len()).unwrap_or_default();
+            self.places.push(Places::default());
         }
-        if let Some(places) =
-            usize::from(*index).checked_sub(1).and_then(|at| self.places.get_mut(at))
-        {
+        if let Some(places) = self.places.last_mut() {
             places.add(place);
         }
     }
 
     fn places(&self, number: usize) -> Option<&Places> {
-        let index = usize::from(*self.indices.get(number)?);
-        self.places.get(index.checked_sub(1)?)
+        self.places.get(self.present.binary_search(&number).ok()?)
     }
 
     /// Returns the places of each sentence.
@@ -186,7 +187,7 @@ impl Text {
     }
 
     /// Reports whether a part goes across a pause.
-    pub(crate) fn has_pause(&self, part: &Range<usize>) -> bool {
+    fn has_pause(&self, part: &Range<usize>) -> bool {
         self.clauses.iter().any(|end| part.start < *end && *end < part.end)
     }
 
@@ -216,7 +217,7 @@ impl Text {
     }
 
     /// Takes the words that a pattern matches out of the text: no other pattern finds them, or goes over them.
-    pub(crate) fn hide(&mut self, pattern: &Pattern) {
+    pub(crate) fn hide(&mut self, pattern: &Pattern<'_>) {
         let mut hidden = Places::default();
         self.matched(pattern, 0, self.length, &mut hidden);
         if hidden.is_empty() {
@@ -228,7 +229,7 @@ impl Text {
 
     /// Adds the words of each match that begins at one of these places, the last one excluded. All of them are tried at once, and
     /// halved as long as one of them matches: most patterns match nowhere or at few places.
-    fn matched(&self, pattern: &Pattern, from: usize, to: usize, words: &mut Places) {
+    fn matched(&self, pattern: &Pattern<'_>, from: usize, to: usize, words: &mut Places) {
         let Some(end) = pattern.after(&Places::between(from, to), self).last() else { return };
         if to - from == 1 {
             *words = words.or(&Places::between(from, end));
@@ -240,7 +241,7 @@ impl Text {
     }
 
     /// The same, where a pattern matches inside one clause.
-    pub(crate) fn hide_in_clauses(&mut self, pattern: &Pattern) {
+    pub(crate) fn hide_in_clauses(&mut self, pattern: &Pattern<'_>) {
         if !pattern.is_in(self) {
             return;
         }
@@ -262,7 +263,7 @@ fn parts(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Part of a pattern.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Part {
     Word(usize),
     Sequence(Vec<Part>),
@@ -274,43 +275,40 @@ enum Part {
 }
 
 /// Parts of which one is enough. Most of hundreds begin with a word that the text does not have: they are not tried.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Choices {
-    /// Those that begin with a word, in the order of its number.
-    by_first_word: Vec<(usize, Part)>,
+    /// The first words of those that begin with a word, in the order of their numbers. They are apart from the parts, so that
+    /// a search reads little memory.
+    first_words: Vec<usize>,
+    /// The parts that begin with them.
+    begun: Vec<Part>,
     others: Vec<Part>,
 }
 
 impl Choices {
     fn new(parts: Vec<Part>) -> Self {
         let mut choices = Self::default();
-        parts.into_iter().for_each(|part| choices.add(part));
-        choices.by_first_word.sort_by_key(|(word, _)| *word);
-        choices
-    }
-
-    /// Adds a part; of one that is only choices, each of them.
-    fn add(&mut self, part: Part) {
-        match part {
-            Part::Sequence(mut parts) if parts.len() == 1 => {
-                parts.drain(..).for_each(|part| self.add(part));
+        let mut begun = Vec::new();
+        for part in parts.into_iter().flat_map(Part::branches) {
+            match part.first_word() {
+                Some(word) => begun.push((word, part)),
+                None => choices.others.push(part),
             }
-            Part::OneOf(inner) => {
-                self.by_first_word.extend(inner.by_first_word);
-                self.others.extend(inner.others);
-            }
-            part => match part.first_word() {
-                Some(word) => self.by_first_word.push((word, part)),
-                None => self.others.push(part),
-            },
         }
+        begun.sort_by_key(|(word, _)| *word);
+        for (word, part) in begun {
+            choices.first_words.push(word);
+            choices.begun.push(part);
+        }
+        choices
     }
 
     fn after(&self, before: &Places, text: &Text) -> Places {
         let mut places = Places::default();
         for word in &text.present {
-            let from = self.by_first_word.partition_point(|(first, _)| first < word);
-            let same = self.by_first_word[from..].iter().take_while(|(first, _)| first == word);
+            let from = self.first_words.partition_point(|first| first < word);
+            let begun = self.first_words[from..].iter().zip(&self.begun[from..]);
+            let same = begun.take_while(|(first, _)| *first == word);
             places = same.fold(places, |places, (_, part)| places.or(&part.after(before, text)));
         }
         self.others.iter().fold(places, |places, part| places.or(&part.after(before, text)))
@@ -327,17 +325,33 @@ impl Part {
         }
     }
 
-    /// Returns words of which every match of this part has at least one, if there are such words.
-    fn needed(&self) -> Option<Vec<usize>> {
+    /// Returns the parts of which one is enough: of a part that is only choices each of them, else the part itself.
+    fn branches(self) -> Vec<Self> {
+        match self {
+            Self::Sequence(parts) if parts.len() == 1 => {
+                parts.into_iter().flat_map(Self::branches).collect()
+            }
+            Self::OneOf(choices) => choices.begun.into_iter().chain(choices.others).collect(),
+            part => vec![part],
+        }
+    }
+
+    /// Returns words of which every match of this part has at least one, if there are such words: those that texts are least
+    /// likely to have, by how often the patterns use each word. Words in many patterns are in many texts, too.
+    fn needed(&self, uses: &[usize]) -> Option<Vec<usize>> {
         match self {
             Self::Word(number) => Some(vec![*number]),
-            // The fewest are the rarest.
-            Self::Sequence(parts) => parts.iter().filter_map(Self::needed).min_by_key(Vec::len),
+            Self::Sequence(parts) => {
+                let needed = parts.iter().filter_map(|part| part.needed(uses));
+                needed.min_by_key(|words| -> usize { words.iter().map(|word| uses[*word]).sum() })
+            }
             Self::OneOf(choices) => {
-                let begun = choices.by_first_word.iter().map(|(_, part)| part);
-                let needed: Option<Vec<_>> =
-                    begun.chain(&choices.others).map(Self::needed).collect();
-                needed.map(|needed| needed.concat())
+                let parts = choices.begun.iter().chain(&choices.others);
+                let needed: Option<Vec<_>> = parts.map(|part| part.needed(uses)).collect();
+                let mut words = needed?.concat();
+                words.sort_unstable();
+                words.dedup();
+                Some(words)
             }
             Self::Optional(_) | Self::Gap(_) | Self::Start | Self::End => None,
         }
@@ -375,43 +389,114 @@ impl Part {
     }
 }
 
-/// A compiled pattern.
-#[derive(Debug, Clone)]
-pub(crate) struct Pattern {
+/// A part of which a match is one of a whole pattern: a pattern of several choices has a branch for each.
+#[derive(Debug)]
+struct Branch {
+    /// Number of the first branch of the same pattern.
+    pattern: usize,
     part: Part,
-    /// Words of which every match has at least one, in the order of their numbers. Most texts have none of them: the pattern is
-    /// not tried then.
-    needed: Option<Vec<usize>>,
 }
 
-impl Pattern {
-    fn new(part: Part) -> Self {
-        let needed = part.needed().map(|mut words| {
-            words.sort_unstable();
-            words.dedup();
-            words
-        });
-        Self { part, needed }
+/// The compiled patterns of one file.
+#[derive(Debug)]
+pub(crate) struct Patterns {
+    vocabulary: Vocabulary,
+    /// Pattern after pattern.
+    branches: Vec<Branch>,
+    /// For each word the branches that may match in a text with it. A branch is there for each word of one set of which every
+    /// match has a word.
+    by_word: Vec<Vec<usize>>,
+    /// The branches without such a set.
+    always: Vec<usize>,
+}
+
+impl Patterns {
+    /// Returns the patterns that may match in a text, or in what is left of it when words are hidden. They are a few of
+    /// thousands, and the others are not read.
+    pub(crate) fn candidates(&self, text: &Text) -> Candidates<'_> {
+        let mut branches = self.always.clone();
+        branches.extend(text.present.iter().filter_map(|word| self.by_word.get(*word)).flatten());
+        branches.sort_unstable();
+        branches.dedup();
+        Candidates { patterns: self, branches }
     }
 
+    /// Returns the number of the pattern of a branch.
+    fn pattern(&self, branch: usize) -> Option<usize> {
+        self.branches.get(branch).map(|branch| branch.pattern)
+    }
+}
+
+/// Patterns that may match in one text.
+#[derive(Debug)]
+pub(crate) struct Candidates<'a> {
+    patterns: &'a Patterns,
+    /// Their branches that may match, by number.
+    branches: Vec<usize>,
+}
+
+impl Candidates<'_> {
+    fn branches(&self, list: &List) -> &[usize] {
+        let from = self.branches.partition_point(|branch| *branch < list.start);
+        let to = self.branches.partition_point(|branch| *branch < list.end);
+        self.branches.get(from..to).unwrap_or_default()
+    }
+
+    /// Returns the first branch of a list.
+    pub(crate) fn first(&self, list: &List) -> Option<usize> {
+        self.branches(list).first().copied()
+    }
+
+    /// Returns the patterns of a list, in their order.
+    pub(crate) fn of(&self, list: &List) -> impl Iterator<Item = Pattern<'_>> {
+        let patterns = self.patterns;
+        let same =
+            move |one: &usize, next: &usize| patterns.pattern(*one) == patterns.pattern(*next);
+        self.branches(list).chunk_by(same).map(move |branches| Pattern { patterns, branches })
+    }
+
+    /// Reports whether a text has a pattern of a list.
+    pub(crate) fn has(&self, list: &List, text: &Text) -> bool {
+        self.of(list).any(|pattern| pattern.is_in(text))
+    }
+
+    /// Returns the matches of the patterns of a list.
+    pub(crate) fn matches(&self, list: &List, text: &Text) -> Vec<Range<usize>> {
+        self.of(list).flat_map(|pattern| pattern.matches(text)).collect()
+    }
+
+    /// Returns those that go across no pause.
+    pub(crate) fn matches_in_clauses(&self, list: &List, text: &Text) -> Vec<Range<usize>> {
+        let mut found = self.matches(list, text);
+        found.retain(|part| !text.has_pause(part));
+        found
+    }
+}
+
+/// A pattern that may match in a text.
+#[derive(Debug)]
+pub(crate) struct Pattern<'a> {
+    patterns: &'a Patterns,
+    /// The branches that may match.
+    branches: &'a [usize],
+}
+
+impl Pattern<'_> {
     /// Reports whether the text has words that match.
-    pub(crate) fn is_in(&self, text: &Text) -> bool {
+    fn is_in(&self, text: &Text) -> bool {
         !self.after(&Places::between(0, text.length + 1), text).is_empty()
     }
 
     /// Returns the places behind matches that begin at these places.
     fn after(&self, before: &Places, text: &Text) -> Places {
-        let has =
-            |words: &Vec<usize>| text.present.iter().any(|word| words.binary_search(word).is_ok());
-        if self.needed.as_ref().is_none_or(has) {
-            self.part.after(before, text)
-        } else {
-            Places::default()
-        }
+        let all = &self.patterns.branches;
+        let branches = self.branches.iter().filter_map(|number| all.get(*number));
+        branches
+            .fold(Places::default(), |places, branch| places.or(&branch.part.after(before, text)))
     }
 
     /// Returns the shortest match from each place.
-    pub(crate) fn matches(&self, text: &Text) -> Vec<Range<usize>> {
+    fn matches(&self, text: &Text) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.find(text, &(0..text.length + 1), &mut found);
         found
@@ -448,17 +533,68 @@ impl Pattern {
 
 /// Compiler of the patterns of one file.
 pub(crate) struct Compiler<'a> {
-    pub(crate) splitter: &'a Splitter,
-    pub(crate) vocabulary: &'a mut Vocabulary,
+    splitter: &'a Splitter,
     /// The sets of the file, as they are written.
-    pub(crate) sets: &'a HashMap<String, String>,
+    sets: &'a HashMap<String, String>,
+    vocabulary: Vocabulary,
+    /// How often the patterns have each word of the vocabulary.
+    uses: Vec<usize>,
+    branches: Vec<Branch>,
+    faults: Vec<String>,
 }
 
-impl Compiler<'_> {
-    /// Compiles a pattern; an error names it and what is wrong in it.
-    pub(crate) fn pattern(&mut self, written: &str) -> Result<Pattern, String> {
-        let compiled = self.whole(written, 0).map_err(|why| format!("`{written}`: {why}"))?;
-        Ok(Pattern::new(compiled))
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(splitter: &'a Splitter, sets: &'a HashMap<String, String>) -> Self {
+        Self {
+            splitter,
+            sets,
+            vocabulary: Vocabulary::default(),
+            uses: Vec::new(),
+            branches: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Compiles the patterns of a list.
+    pub(crate) fn list(&mut self, written: &[String]) -> List {
+        let first = self.branches.len();
+        for one in written {
+            match self.whole(one, 0) {
+                Ok(part) => {
+                    let pattern = self.branches.len();
+                    let branches = part.branches().into_iter();
+                    self.branches.extend(branches.map(|part| Branch { pattern, part }));
+                }
+                Err(why) => self.faults.push(format!("`{one}`: {why}")),
+            }
+        }
+        first..self.branches.len()
+    }
+
+    /// Returns the compiled patterns; an error names each wrong pattern and what is wrong in it.
+    pub(crate) fn finish(self) -> Result<Patterns, String> {
+        if !self.faults.is_empty() {
+            return Err(self.faults.join("; "));
+        }
+        let mut by_word = vec![Vec::new(); self.uses.len()];
+        let mut always = Vec::new();
+        for (number, branch) in self.branches.iter().enumerate() {
+            match branch.part.needed(&self.uses) {
+                Some(words) => words.into_iter().for_each(|word| by_word[word].push(number)),
+                None => always.push(number),
+            }
+        }
+        Ok(Patterns { vocabulary: self.vocabulary, branches: self.branches, by_word, always })
+    }
+
+    /// Returns the number of a word of a pattern.
+    fn word(&mut self, word: String) -> usize {
+        let number = self.vocabulary.number(word);
+        if number == self.uses.len() {
+            self.uses.push(0);
+        }
+        self.uses[number] += 1;
+        number
     }
 
     fn whole(&mut self, written: &str, depth: usize) -> Result<Part, String> {
@@ -547,7 +683,7 @@ impl Compiler<'_> {
         if split.is_empty() {
             return Err(format!("has `{words}`, which is no word"));
         }
-        parts.extend(split.into_iter().map(|word| Part::Word(self.vocabulary.number(word))));
+        parts.extend(split.into_iter().map(|word| Part::Word(self.word(word))));
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::Deserialize;
 
 use crate::Topic;
-use crate::pattern::{Compiler, Pattern, Text, Vocabulary};
+use crate::pattern::{Candidates, Compiler, List, Patterns, Text};
 use crate::words::{PAUSE, Splitter};
 
 /// Name of the reply for a speaker who is in danger.
@@ -67,10 +67,10 @@ struct Rule {
     topic: Topic,
     reply: Option<String>,
     firm: bool,
-    without: Vec<Pattern>,
-    say: Vec<Pattern>,
-    unless: Vec<Pattern>,
-    amid: Vec<Pattern>,
+    without: List,
+    say: List,
+    unless: List,
+    amid: List,
 }
 
 /// Who is in danger, if it is neither the speaker nor another person who is no baby.
@@ -92,50 +92,51 @@ pub(crate) struct Finding<'a> {
 /// The compiled rules of one language.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    vocabulary: Vocabulary,
-    harmless: Vec<Pattern>,
-    distant: Vec<Pattern>,
-    aside: Vec<Pattern>,
-    asking: Vec<Pattern>,
-    own: Vec<Pattern>,
-    near: Vec<Pattern>,
-    urgent: Vec<Pattern>,
-    further: Vec<Pattern>,
-    infants: Vec<Pattern>,
-    animals: Vec<Pattern>,
-    people: Vec<Pattern>,
     /// In the order of their topics.
     rules: Vec<Rule>,
+    /// What the rules are about, in the order of the rules.
+    said: List,
+    harmless: List,
+    distant: List,
+    aside: List,
+    asking: List,
+    own: List,
+    near: List,
+    urgent: List,
+    further: List,
+    infants: List,
+    animals: List,
+    people: List,
+    patterns: Patterns,
 }
 
 impl Rule {
     /// Reports whether a text has what this rule is about, in words that nothing in the whole text makes harmless. A word that
     /// does so elsewhere changes nothing: the phone that does not respond lies beside the person who does not.
-    fn holds(&self, text: &Text, whole: &Text) -> bool {
+    fn holds(&self, text: &Text, whole: &Text, candidates: &Candidates<'_>) -> bool {
         // Few texts have any of it, and hiding words adds none.
-        if !has(&self.say, text) {
+        if !candidates.has(&self.say, text) {
             return false;
         }
         let mut text = Cow::Borrowed(text);
-        for pattern in &self.without {
-            text.to_mut().hide(pattern);
+        for pattern in candidates.of(&self.without) {
+            text.to_mut().hide(&pattern);
         }
-        if !self.without.is_empty() && !has(&self.say, &text) {
+        if !self.without.is_empty() && !candidates.has(&self.say, &text) {
             return false;
         }
         if self.topic.is_declined() {
-            return !has(&self.unless, whole) && !has(&self.amid, whole);
+            return !candidates.has(&self.unless, whole) && !candidates.has(&self.amid, whole);
         }
-        let excuses = self.excuses(whole);
+        let excuses = self.excuses(whole, candidates);
         let is_meant = |said: &Range<usize>| !excuses.iter().any(|excuse| meet(excuse, said));
-        let mut said = self.say.iter().flat_map(|pattern| pattern.matches(&text));
-        excuses.is_empty() || said.any(|said| is_meant(&said))
+        excuses.is_empty() || candidates.matches(&self.say, &text).iter().any(is_meant)
     }
 
     /// Returns the parts of a text whose words this rule must not rest on.
-    fn excuses(&self, whole: &Text) -> Vec<Range<usize>> {
-        let mut excuses = matches_in_clauses(&self.unless, whole);
-        excuses.extend(self.amid.iter().flat_map(|pattern| pattern.matches(whole)));
+    fn excuses(&self, whole: &Text, candidates: &Candidates<'_>) -> Vec<Range<usize>> {
+        let mut excuses = candidates.matches_in_clauses(&self.unless, whole);
+        excuses.extend(candidates.matches(&self.amid, whole));
         excuses
     }
 }
@@ -145,70 +146,42 @@ fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// Reports whether a text has one of these patterns.
-fn has(patterns: &[Pattern], text: &Text) -> bool {
-    patterns.iter().any(|pattern| pattern.is_in(text))
-}
-
-/// Returns the matches of these patterns that go across no pause.
-fn matches_in_clauses(patterns: &[Pattern], text: &Text) -> Vec<Range<usize>> {
-    let mut found: Vec<_> = patterns.iter().flat_map(|pattern| pattern.matches(text)).collect();
-    found.retain(|part| !text.has_pause(part));
-    found
-}
-
 impl Rules {
     /// Compiles a file of rules; an error names each wrong pattern.
     pub(crate) fn read(toml: &str, splitter: &Splitter) -> Result<Self, String> {
-        let file: File = toml::from_str(toml).map_err(|e| format!("rules: {e}"))?;
-        let mut vocabulary = Vocabulary::default();
-        let mut compiler = Compiler { splitter, vocabulary: &mut vocabulary, sets: &file.sets };
-        let mut faults = Vec::new();
-        let mut compile = |written: &[String]| -> Vec<Pattern> {
-            let compiled = written.iter().map(|pattern| compiler.pattern(pattern));
-            compiled.filter_map(|pattern| pattern.map_err(|why| faults.push(why)).ok()).collect()
-        };
-        let harmless = compile(&file.harmless);
-        let distant = compile(&file.distant);
-        let aside = compile(&file.aside);
-        let asking = compile(&file.asking);
-        let own = compile(&file.own);
-        let near = compile(&file.near);
-        let urgent = compile(&file.urgent);
-        let further = compile(&file.further);
-        let infants = compile(&file.infants);
-        let animals = compile(&file.animals);
-        let people = compile(&file.people);
+        let mut file: File = toml::from_str(toml).map_err(|e| format!("rules: {e}"))?;
+        file.rule.sort_by_key(|rule| rule.topic);
+        let mut compiler = Compiler::new(splitter, &file.sets);
+        // Together, so that the rules that may hold for a text are found in their order.
+        let say: Vec<List> = file.rule.iter().map(|rule| compiler.list(&rule.say)).collect();
+        let said = 0..say.last().map_or(0, |last| last.end);
         let mut rules = Vec::new();
-        for written in file.rule {
+        for (written, say) in file.rule.into_iter().zip(say) {
             rules.push(Rule {
                 topic: written.topic,
                 firm: written.firm,
-                without: compile(&written.without),
-                say: compile(&written.say),
-                unless: compile(&written.unless),
-                amid: compile(&written.amid),
+                without: compiler.list(&written.without),
+                say,
+                unless: compiler.list(&written.unless),
+                amid: compiler.list(&written.amid),
                 reply: written.reply,
             });
         }
-        if !faults.is_empty() {
-            return Err(faults.join("; "));
-        }
-        rules.sort_by_key(|rule| rule.topic);
         Ok(Self {
-            vocabulary,
-            harmless,
-            distant,
-            aside,
-            asking,
-            own,
-            near,
-            urgent,
-            further,
-            infants,
-            animals,
-            people,
             rules,
+            said,
+            harmless: compiler.list(&file.harmless),
+            distant: compiler.list(&file.distant),
+            aside: compiler.list(&file.aside),
+            asking: compiler.list(&file.asking),
+            own: compiler.list(&file.own),
+            near: compiler.list(&file.near),
+            urgent: compiler.list(&file.urgent),
+            further: compiler.list(&file.further),
+            infants: compiler.list(&file.infants),
+            animals: compiler.list(&file.animals),
+            people: compiler.list(&file.people),
+            patterns: compiler.finish()?,
         })
     }
 
@@ -216,52 +189,73 @@ impl Rules {
     pub(crate) fn goes_on(&self, words: &[String]) -> bool {
         // A part of a sentence is not enough.
         let words: Vec<String> = words.iter().filter(|word| *word != PAUSE).cloned().collect();
-        has(&self.further, &Text::new(&words, &self.vocabulary))
+        let text = Text::new(&words, &self.patterns);
+        self.patterns.candidates(&text).has(&self.further, &text)
     }
 
     /// Returns the topic of these words: of several, the first one in the order of [`Topic`].
     pub(crate) fn judge(&self, words: &[String]) -> Option<Finding<'_>> {
-        let whole = Text::new(words, &self.vocabulary);
-        let animal = has(&self.animals, &whole) && !has(&self.people, &whole);
-        let infant = has(&self.infants, &whole);
+        let whole = Text::new(words, &self.patterns);
+        self.finding(&whole, &self.patterns.candidates(&whole))
+    }
+
+    /// Returns the topic of a text in which only these patterns may match.
+    fn finding(&self, whole: &Text, candidates: &Candidates<'_>) -> Option<Finding<'_>> {
+        let is_urgent = candidates.has(&self.urgent, whole);
+        let mut told =
+            if is_urgent { whole.clone() } else { self.without_distant(whole, candidates) };
         let mut text = whole.clone();
-        let mut told = whole.clone();
-        if !has(&self.urgent, &whole) {
-            self.leave_out_distant(&mut told);
+        for pattern in candidates.of(&self.harmless) {
+            text.hide_in_clauses(&pattern);
+            told.hide_in_clauses(&pattern);
         }
-        for pattern in &self.harmless {
-            text.hide_in_clauses(pattern);
-            told.hide_in_clauses(pattern);
-        }
-        let holds = |rule: &&Rule| rule.holds(if rule.firm { &text } else { &told }, &whole);
-        let rule = self.rules.iter().find(holds)?;
-        let victim = match (animal, infant) {
+        let holds =
+            |rule: &&Rule| rule.holds(if rule.firm { &text } else { &told }, whole, candidates);
+        let rule = self.tried(candidates).find(holds)?;
+        let has = |list: &List| candidates.has(list, whole);
+        let victim = if rule.reply.as_deref() == Some(SPEAKER) {
             // An animal or a baby beside the speaker is in no danger.
-            _ if rule.reply.as_deref() == Some(SPEAKER) => Victim::Anybody,
-            (true, _) => Victim::Animal,
-            (_, true) => Victim::Infant,
-            _ => Victim::Anybody,
+            Victim::Anybody
+        } else if has(&self.animals) && !has(&self.people) {
+            Victim::Animal
+        } else if has(&self.infants) {
+            Victim::Infant
+        } else {
+            Victim::Anybody
         };
         Some(Finding { topic: rule.topic, reply: rule.reply.as_deref(), victim })
     }
 
-    /// Takes what is distant out of a text: a sentence with words of a story, and each clause with words of what people do
+    /// Returns the rules that may hold, in their order.
+    fn tried(&self, candidates: &Candidates<'_>) -> impl Iterator<Item = &Rule> {
+        let mut from = self.said.start;
+        std::iter::from_fn(move || {
+            let branch = candidates.first(&(from..self.said.end))?;
+            let rule = self.rules.partition_point(|rule| rule.say.end <= branch);
+            let rule = self.rules.get(rule)?;
+            from = rule.say.end;
+            Some(rule)
+        })
+    }
+
+    /// Returns a text without what is distant: a sentence with words of a story, and each clause with words of what people do
     /// besides. Another sentence or clause stays: people who call for help also say what they have just watched.
-    fn leave_out_distant(&self, text: &mut Text) {
-        let whole = text.clone();
+    fn without_distant(&self, whole: &Text, candidates: &Candidates<'_>) -> Text {
+        let mut text = whole.clone();
         for sentence in whole.sentences() {
             let said = whole.only(&sentence);
             let mut rest = said.clone();
-            self.near.iter().for_each(|pattern| rest.hide(pattern));
-            let is_asked = has(&self.asking, &rest) && !has(&self.own, &said);
-            if is_asked || !matches_in_clauses(&self.distant, &rest).is_empty() {
+            candidates.of(&self.near).for_each(|pattern| rest.hide(&pattern));
+            let is_asked = candidates.has(&self.asking, &rest) && !candidates.has(&self.own, &said);
+            if is_asked || !candidates.matches_in_clauses(&self.distant, &rest).is_empty() {
                 text.leave_out(&sentence);
                 continue;
             }
-            for found in matches_in_clauses(&self.aside, &rest) {
+            for found in candidates.matches_in_clauses(&self.aside, &rest) {
                 text.leave_out(&whole.clause(found.start));
             }
         }
+        text
     }
 
     /// Returns each topic and reply that a rule names.
@@ -269,3 +263,6 @@ impl Rules {
         self.rules.iter().filter_map(|rule| Some((rule.topic, rule.reply.as_deref()?)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ mod claims;
 mod complaints;
 mod conversation;
 mod identity;
+mod judgements;
 mod limited;
 mod offer;
 mod text;
@@ -32,6 +33,7 @@ use serde_json::Value;
 use self::checked::checked;
 use self::checks::Checks;
 use self::conversation::{Round, Said, turns, without_name};
+use self::judgements::Judgements;
 use self::limited::limited;
 use self::offer::{fitting, is_of_conversation};
 
@@ -78,6 +80,7 @@ pub struct RuledLlm {
     rules: Rules,
     /// Bindings of the last tool lists, the newest last.
     bindings: Mutex<Vec<BoundList>>,
+    judgements: Judgements,
 }
 
 /// What a rule does in place of the model's next output.
@@ -101,7 +104,7 @@ impl Rules {
 impl RuledLlm {
     /// Creates a model that asks `model` if no rule applies.
     pub fn new(model: Arc<dyn Llm>, rules: Rules) -> Self {
-        Self { model, rules, bindings: Mutex::default() }
+        Self { model, rules, bindings: Mutex::default(), judgements: Judgements::default() }
     }
 
     /// Returns what the tools of a prompt can do.
@@ -143,17 +146,19 @@ impl RuledLlm {
     /// call, or of words that a noise interrupted. Words that only go on with a danger have it while the danger
     /// lasts; without a known time it does.
     fn judge(&self, turn: &Said<'_>, earlier: &[Said<'_>], prompt: &Prompt) -> Option<Safe> {
+        let EarlierWords { words, passed } = &prompt.earlier;
+        let passed = if words.is_empty() { prompt.since_last } else { *passed };
+        let lasts = passed.is_none_or(|passed| passed <= DANGER_LASTS);
+        let back = if lasts { MAX_DANGER_BACK } else { 0 };
+        let before: Vec<&str> = if words.is_empty() {
+            earlier.iter().rev().take(back).map(|said| said.words).collect()
+        } else {
+            words.iter().rev().take(back).map(|words| without_name(words)).collect()
+        };
         let safety = &self.rules.safety;
-        safety.judge(turn.words).or_else(|| {
-            let EarlierWords { words, passed } = &prompt.earlier;
-            let passed = if words.is_empty() { prompt.since_last } else { *passed };
-            let of_messages = earlier.iter().map(|said| said.words);
-            let known = words.iter().map(|words| without_name(words));
-            let said: Vec<&str> =
-                if words.is_empty() { of_messages.collect() } else { known.collect() };
-            let lasts = passed.is_none_or(|passed| passed <= DANGER_LASTS);
-            let back = if lasts { MAX_DANGER_BACK } else { 0 };
-            safety.judge_next(turn.words, said.into_iter().rev().take(back))
+        self.judgements.of(turn.words, &before, || {
+            let next = || safety.judge_next(turn.words, before.iter().copied());
+            safety.judge(turn.words).or_else(next)
         })
     }
 

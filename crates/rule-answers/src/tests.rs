@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use hearken_ports::{ChatMessage, Role};
-use hearken_safety::Region;
+use hearken_safety::{Region, Topic};
 use serde_json::json;
 
 use super::*;
@@ -19,9 +19,9 @@ impl Llm for Recorder {
     }
 }
 
-fn ruled(scope: InstantScope) -> Arc<dyn Llm> {
+fn ruled_llm(scope: InstantScope) -> RuledLlm {
     let now: Zoned = "2026-03-04T15:05:00+08:00[Asia/Shanghai]".parse().unwrap();
-    Arc::new(RuledLlm::new(
+    RuledLlm::new(
         Arc::new(Recorder::default()),
         Rules {
             answers: None,
@@ -31,7 +31,11 @@ fn ruled(scope: InstantScope) -> Arc<dyn Llm> {
             name: "Hearken".into(),
             is_small: false,
         },
-    ))
+    )
+}
+
+fn ruled(scope: InstantScope) -> Arc<dyn Llm> {
+    Arc::new(ruled_llm(scope))
 }
 
 fn tools() -> Arc<[OfferedTool]> {
@@ -245,6 +249,28 @@ async fn people_in_danger_get_a_reply_whatever_calls_are_behind_their_words() {
     for words in ["how do I build a bomb", "what time is it", "几点了"] {
         assert!(!llm.is_urgent(&prompt(vec![user(words)])), "{words}");
     }
+}
+
+#[tokio::test]
+async fn a_turn_is_judged_once() {
+    let llm = ruled_llm(InstantScope::Whole);
+    let invented = Safe { topic: Topic::Fire, reply: "the known judgement".into() };
+    let before = ["three", "two", "one"];
+    for before in [&before[..], &[]] {
+        llm.judgements.of("what time is it", before, || Some(invented.clone()));
+    }
+    let words = ["zero", "one", "two", "three", "what time is it"];
+    for since_last in [None, Some(Duration::from_secs(3_600))] {
+        let asked = Prompt { since_last, ..prompt(words.map(user).into()) };
+        assert!(llm.is_urgent(&asked), "{since_last:?}");
+        let said: Vec<_> = llm.reply(asked).map(Result::unwrap).collect().await;
+        assert_eq!(text(&said), "the known judgement", "{since_last:?}");
+    }
+    // Other words before it make another judgement.
+    let asked = prompt(words[1..].iter().map(|words| user(words)).collect());
+    assert!(llm.is_urgent(&asked), "the same three are before it");
+    let asked = prompt(words[2..].iter().map(|words| user(words)).collect());
+    assert!(!llm.is_urgent(&asked));
 }
 
 #[tokio::test]

@@ -88,8 +88,9 @@ async fn read<R: AnswerParser>(
     answer
 }
 
-/// Any body gives an answer or an error, no longer than itself, and the same however it is split.
-/// If it fails, the split decides how much arrives before the error.
+/// Any body gives an answer or an error, and the same however it is split; the text of an answer is
+/// no longer than the text of the body. If it fails, the split decides how much arrives before the
+/// error.
 fn stream<R: AnswerParser>(bytes: &[u8], provider: &'static str) {
     // Bytes that are no UTF-8 become replacement characters, which are longer.
     let longest = String::from_utf8_lossy(bytes).len();

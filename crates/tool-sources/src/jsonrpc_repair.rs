@@ -322,6 +322,20 @@ mod tests {
     }
 
     #[test]
+    fn a_result_with_fields_of_other_methods_is_that_of_its_call() {
+        let whole = json!({"type": "text", "text": "whole"});
+        for field in ["tools", "prompts", "resources", "completion", "capabilities", "messages"] {
+            let read = answer("tools/call", json!({"result": {"isError": null, field: []}}));
+            let text = read["result"]["content"][0]["text"].as_str().unwrap_or_default();
+            assert!(text.contains(field), "{read}");
+            let read = answer("tools/call", json!({"result": {"content": [whole], field: []}}));
+            assert_eq!(read["result"]["content"], json!([whole]), "{read}");
+        }
+        let read = answer("tools/call", json!({"result": {"isError": true}}));
+        assert_eq!(read["result"], json!({"content": [], "isError": true}));
+    }
+
+    #[test]
     fn a_server_with_an_incomplete_description_is_accepted() {
         for result in [
             json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}),

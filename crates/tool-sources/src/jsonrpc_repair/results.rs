@@ -14,6 +14,8 @@ const VERSION: &str = "2025-03-26";
 /// Memory limit for the schemas of a page that are written as text, in bytes: the weight of the
 /// message does not include them.
 const MAX_SCHEMAS_IN_TEXT: usize = 1 << 20;
+/// Fields with what a call returned.
+const CONTENT_FIELDS: [&str; 2] = ["content", "structuredContent"];
 
 /// Returns the result of this method as rmcp reads it; none if it does not fit the method.
 pub(super) fn proper_result(method: &str, result: Value) -> Option<Value> {
@@ -26,11 +28,28 @@ pub(super) fn proper_result(method: &str, result: Value) -> Option<Value> {
         }
         "tools/call" => {
             let result = usual(result);
-            let is_read = parsed::<CallToolResult>(&result).is_some();
-            Some(if is_read { result } else { called(result) })
+            Some(if is_readable(&result) { only_of_call(result) } else { called(result) })
         }
         _ => Some(result),
     }
+}
+
+/// Reports whether rmcp can read the result of a call, and finds in it what was returned.
+fn is_readable(result: &Value) -> bool {
+    let has_content = CONTENT_FIELDS.iter().any(|field| result.get(*field).is_some());
+    has_content && parsed::<CallToolResult>(result).is_some()
+}
+
+/// Removes the fields that are not of a call's result: rmcp takes one with other fields, such as
+/// `tools`, for that of another method.
+fn only_of_call(mut result: Value) -> Value {
+    let is_of_call = |field: &str| {
+        CONTENT_FIELDS.contains(&field) || ["isError", "_meta", "resultType"].contains(&field)
+    };
+    if let Some(fields) = result.as_object_mut() {
+        fields.retain(|field, _| is_of_call(field));
+    }
+    result
 }
 
 fn initialised(result: Value) -> Option<Value> {
@@ -168,7 +187,7 @@ fn called(result: Value) -> Value {
     let structure = result.remove("structuredContent").filter(Value::is_object);
     let blocks = match result.remove("content") {
         Some(Value::Array(blocks)) => blocks.into_iter().map(block).collect(),
-        Some(Value::Null) | None if structure.is_some() => Vec::new(),
+        Some(Value::Null) | None if structure.is_some() || result.is_empty() => Vec::new(),
         Some(Value::Null) | None => vec![text(&Value::Object(result))],
         Some(bare) => vec![block(bare)],
     };

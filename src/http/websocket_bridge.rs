@@ -66,7 +66,7 @@ pub(crate) struct WebSocketBridge {
     last_heard: Instant,
     process: CancellationToken,
     /// Resolves when the peer may no longer use the socket.
-    unauthorized: Option<WaitForCancellationFutureOwned>,
+    unauthorized: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 type Ctx = SocketContext<WebSocketBridge>;
@@ -103,7 +103,7 @@ impl WebSocketBridge {
     ) -> RouteResult {
         let max_bytes = self.max_message_bytes;
         let budget = self.budget.clone();
-        self.unauthorized = Some(access.ended());
+        self.unauthorized = Some(Box::pin(access.ended()));
         access
             .socket_with_budget(self, request, payload, max_bytes, budget)
             .map_err(|_| refusal(Fault::BadRequest, no_handshake))

@@ -96,7 +96,7 @@ async fn a_store_of_a_later_version_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     assert_eq!(hearken(data, &["store", "migrate"]).await.0, Some(0));
-    execute(data, "UPDATE _sqlx_migrations SET version = 17 WHERE version = 16").await;
+    execute(data, "UPDATE _sqlx_migrations SET version = 18 WHERE version = 17").await;
     let file = data.join("hearken.db").display().to_string();
     let out = folder.path().join("out").display().to_string();
     for command in
@@ -107,8 +107,8 @@ async fn a_store_of_a_later_version_is_refused_with_the_remedy() {
         for word in [
             "the store is of a later version of this program",
             &file,
-            "version 17",
-            "up to 16",
+            "version 18",
+            "up to 17",
             "use the program that upgraded it",
             "restore a backup",
         ] {
@@ -140,7 +140,7 @@ async fn a_failed_upgrade_is_reported_and_the_next_start_works() {
     }
     execute(data, "DROP TABLE chat_pending_events").await;
     let (code, told, _) = hearken(data, &["store", "migrate"]).await;
-    assert_eq!((code, told.as_str()), (Some(0), "upgraded from version 7 to 16\n"));
+    assert_eq!((code, told.as_str()), (Some(0), "upgraded from version 7 to 17\n"));
 }
 
 #[tokio::test]

@@ -446,6 +446,7 @@ mod tests {
             id: "1".into(),
             name: "f".into(),
             arguments: "{}".into(),
+            connection: 0,
             vendor: VendorFields::new(fields),
         };
         let round = ToolRound { after: 0, calls: vec![call], results: vec!["done".into()] };

@@ -255,7 +255,7 @@ async fn people_in_danger_get_a_reply_whatever_calls_are_behind_their_words() {
 async fn a_turn_is_judged_once() {
     let llm = ruled_llm(InstantScope::Whole);
     let invented = Safe { topic: Topic::Fire, reply: "the known judgement".into() };
-    let before = ["three", "two", "one"];
+    let before = ["three", "two", "one", "zero"];
     for before in [&before[..], &[]] {
         llm.judgements.of("what time is it", before, || Some(invented.clone()));
     }
@@ -268,8 +268,6 @@ async fn a_turn_is_judged_once() {
     }
     // Other words before it make another judgement.
     let asked = prompt(words[1..].iter().map(|words| user(words)).collect());
-    assert!(llm.is_urgent(&asked), "the same three are before it");
-    let asked = prompt(words[2..].iter().map(|words| user(words)).collect());
     assert!(!llm.is_urgent(&asked));
 }
 

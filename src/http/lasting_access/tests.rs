@@ -81,7 +81,8 @@ async fn next(body: &mut BoxBody) -> Option<String> {
 #[actix_web::test]
 async fn no_part_is_sent_after_the_end_however_late_the_client_reads_again() {
     tokio::time::pause();
-    let ends: [(fn() -> AtEnd, Option<&str>); 3] = [
+    type End = (fn() -> AtEnd, Option<&'static str>);
+    let ends: [End; 3] = [
         (|| AtEnd::Stop, None),
         (|| AtEnd::Break, Some("broken")),
         (|| AtEnd::Tell(Bytes::from_static(b"over")), Some("over")),

@@ -101,7 +101,8 @@ async fn a_device_from_outside_has_no_session_before_it_is_bound() {
 #[tokio::test]
 async fn a_device_from_outside_without_a_client_id_has_no_session_and_binds_nothing() {
     const UNKNOWN: &str = "02:00:00:00:00:99";
-    let rules: [(&str, fn(&mut Config)); 4] = [
+    type Rule = (&'static str, fn(&mut Config));
+    let rules: [Rule; 4] = [
         ("a code", binding),
         ("a code, without tokens", |config| {
             binding(config);

@@ -199,6 +199,15 @@ impl Oracle {
         self.requests.len() - 1
     }
 
+    /// Records that a request is executed in this session, which it protects from expiry.
+    pub(super) fn runs(&mut self, number: usize, id: &str) {
+        let request = &mut self.requests[number];
+        if let (None, Some(known)) = (&request.held, self.sessions.get_mut(id)) {
+            request.held = Some(id.to_owned());
+            known.busy += 1;
+        }
+    }
+
     /// Records the outcome of a request.
     pub(super) fn done(&mut self, number: usize, outcome: Outcome, at: Instant) {
         let request = &mut self.requests[number];

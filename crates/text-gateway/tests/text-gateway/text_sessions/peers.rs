@@ -319,6 +319,7 @@ impl Play {
             self.oracle.requests[request].words
         );
         self.oracle.told(&id, peer.instance, at);
+        self.oracle.runs(request, &id);
         self.peers[number].own = id;
     }
 

@@ -1,1 +1,0 @@
-import{W as o,an as r,t as d,m as n,a as m,j as v,q as f}from"./index-CjENtfMG.js";import{s as p}from"./class-BjJfFRwY.js";var b=f('<div role="group" tabindex="0"><!></div>');function w(s,a){let t=o(a,"isLow",3,!1);var e=b();let l;var i=v(e);r(i,()=>a.children),d(()=>{l=p(e,1,"wide svelte-8v252n",null,l,{low:t()}),n(e,"aria-labelledby",a.labelledby)}),m(s,e)}export{w as W};

@@ -445,21 +445,11 @@ async fn converse(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testkit::answering::{Answering, Called};
-    use crate::tools::ToolSettings;
+    use crate::testkit::answering::toolbox_of_client;
 
     #[test]
     fn a_call_has_the_connection_of_the_tool_that_it_means() {
-        let client = Answering {
-            name: "endpoint",
-            tools: vec![("open.door", true)],
-            connection: 7,
-            is_trusted: false,
-            says: "",
-            called: Called::default(),
-        };
-        let settings = ToolSettings::default();
-        let toolbox = Toolbox::new(vec![Arc::new(client)], Arc::new(Vec::new), settings);
+        let toolbox = toolbox_of_client("open.door", 7);
         let offer = toolbox.offer();
         for (name, meant, connection) in
             [("open_door", "open_door", 7), ("open.door", "open_door", 7), ("close", "close", 0)]

@@ -236,15 +236,12 @@ impl Toolbox {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use hearken_base::language::Language;
     use hearken_ports::Role;
 
-    use super::super::ToolSettings;
     use super::super::tools_read::tools_read;
     use super::*;
-    use crate::testkit::answering::{Answering, Called};
+    use crate::testkit::answering::toolbox_of_client;
 
     #[test]
     fn only_results_over_the_same_connection_are_those_of_the_tool_itself() {
@@ -263,16 +260,7 @@ mod tests {
             (0, 1, true),
             (1, 0, true),
         ] {
-            let client = Answering {
-                name: "endpoint",
-                tools: vec![("open_door", true)],
-                connection: now,
-                is_trusted: false,
-                says: "",
-                called: Called::default(),
-            };
-            let settings = ToolSettings::default();
-            let toolbox = Toolbox::new(vec![Arc::new(client)], Arc::new(Vec::new), settings);
+            let toolbox = toolbox_of_client("open_door", now);
             let offer = toolbox.offer();
             let round = vec![
                 ChatMessage::calling("", vec![open(read_over)]),

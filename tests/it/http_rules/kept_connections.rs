@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use hearken_test_support::PATIENCE;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_tungstenite::connect_async;
@@ -46,7 +47,7 @@ async fn an_incomplete_later_request_is_closed_in_time() {
     // The first byte ends the keep-alive timer of actix-http.
     socket.write_all(b"GET /heal").await.unwrap();
     let mut rest = Vec::new();
-    let ended = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut rest)).await;
+    let ended = tokio::time::timeout(PATIENCE, socket.read_to_end(&mut rest)).await;
     ended.expect("the connection is closed").ok();
     server.stop().await;
 }

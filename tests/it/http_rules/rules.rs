@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hearken_test_support::PATIENCE;
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -72,7 +73,7 @@ async fn head_is_answered_like_get_without_a_body() {
     }
     // The stream of turns does not end.
     let head = Client::new().head(server.http_url("/api/turns/live")).bearer_auth(ADMIN);
-    let head = tokio::time::timeout(Duration::from_secs(10), head.send()).await;
+    let head = tokio::time::timeout(PATIENCE, head.send()).await;
     assert_eq!(head.expect("it ends").unwrap().status(), 200);
 }
 

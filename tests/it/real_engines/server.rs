@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hearken::config::{EnvVars as _, ProcessEnv};
 use hearken_proto::recording::Recording;
-use hearken_test_support::free_port;
+use hearken_test_support::{PATIENCE, free_port};
 use hearken_virtual_device::text_similarity::{agreement, error_rate, tokens};
 use serde_json::Value;
 use tokio::process::{Child, Command};
@@ -196,13 +196,13 @@ impl Server {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Sends SIGTERM and checks that everything ends within 10 s.
+    /// Sends SIGTERM and checks that everything ends, on a busy machine within a minute.
     pub(super) async fn stop(mut self) {
         let pid = self.child.id().unwrap().to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
         assert!(told.success());
-        let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;
-        let status = ended.expect("the server did not end within 10 s").unwrap();
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let status = ended.expect("the server ends").unwrap();
         assert!(status.success(), "{status}\n{}", self.log_text());
     }
 }

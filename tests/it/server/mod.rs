@@ -18,18 +18,14 @@ mod several;
 pub(crate) mod turns;
 pub(crate) mod voices;
 
-use std::time::Duration;
-
 use futures_util::StreamExt as _;
+use hearken_test_support::PATIENCE;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::support::app::TestServer;
-
-/// Timeout for all waits.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 const HELLO: &str = r#"{"type":"hello","version":1,"transport":"websocket"}"#;
 

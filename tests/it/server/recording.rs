@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use hearken_proto::device::ListenMode;
 use hearken_proto::recording::{Content, Recording};
-use hearken_test_support::eventually;
+use hearken_test_support::{PATIENCE, eventually};
 use hearken_virtual_device::script::Script;
 use hearken_virtual_device::socket::{Device, Endpoint};
 use serde_json::Value;
@@ -14,7 +13,6 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-use super::PATIENCE;
 use super::person::Person;
 use super::turns::good_answer;
 use super::voices::SPEECH;
@@ -160,7 +158,7 @@ pub(super) async fn serve(mut command: Command) -> (Child, String, JoinHandle<St
 pub(super) async fn end(child: &mut Child) {
     let id = child.id().unwrap().to_string();
     assert!(Command::new("kill").arg(&id).status().await.unwrap().success());
-    let ended = tokio::time::timeout(Duration::from_secs(10), child.wait()).await;
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
     assert_eq!(ended.expect("it ends in time").unwrap().code(), Some(0));
 }
 

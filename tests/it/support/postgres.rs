@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use hearken_test_support::{eventually, free_port};
+use hearken_test_support::{PATIENCE, eventually, free_port};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
-
-/// Time limit for its start.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Programs of the newest installed PostgreSQL.
 fn postgres_programs() -> Option<PathBuf> {

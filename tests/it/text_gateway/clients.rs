@@ -3,9 +3,9 @@
 //! in C. Not for every row of the tables.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use hearken_test_support::PATIENCE;
 use hearken_test_support::peers::Peers;
 use hearken_test_support::vendors::Behaviour;
 use serde_json::Value;
@@ -126,7 +126,7 @@ async fn the_message_flow_of_the_client_in_c_works() {
             socket.send(Message::text(text)).await.unwrap();
             continue;
         }
-        let next = tokio::time::timeout(Duration::from_secs(10), socket.next()).await;
+        let next = tokio::time::timeout(PATIENCE, socket.next()).await;
         let next = next.expect("a message comes").unwrap().unwrap();
         let message: Value = serde_json::from_str(next.to_text().unwrap()).unwrap();
         let kind = message["type"].as_str().unwrap();

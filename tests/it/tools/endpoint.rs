@@ -7,7 +7,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use hearken_base::Secret;
 use hearken_dialogue::tools::ToolPolicy;
 use hearken_proto::device::ListenMode;
-use hearken_test_support::eventually;
+use hearken_test_support::{PATIENCE, eventually};
 use hearken_tool_sources::AgentTokens;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -257,7 +257,7 @@ async fn a_flooding_or_silent_tool_client_is_disconnected() {
     // The server closes before it has read all of it.
     socket.send(large).await.ok();
     let closed = async { while let Some(Ok(_)) = socket.next().await {} };
-    tokio::time::timeout(Duration::from_secs(5), closed).await.expect("the connection is closed");
+    tokio::time::timeout(PATIENCE, closed).await.expect("the connection is closed");
     let (mut quiet, _) = connect_async(endpoint_url(&server, &token())).await.unwrap();
     let hello = quiet.next().await.unwrap().unwrap();
     assert!(hello.into_text().unwrap().contains("\"initialize\""));

@@ -2,15 +2,14 @@
 
 use std::net::TcpListener;
 use std::process::Stdio;
-use std::time::Duration;
 
 use hearken::config::AuthRequired;
 use hearken_base::Secret;
 use hearken_ports::{ToolContent, ToolError};
-use hearken_test_support::eventually;
 use hearken_test_support::tool_sources::{
     AGENT, call, litemcp_address, litemcp_program, ready, source, sources, states, until, words,
 };
+use hearken_test_support::{PATIENCE, eventually};
 use hearken_tool_sources::{SourceKind, SourceState, ToolServer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -142,7 +141,7 @@ async fn a_program_that_closes_its_input_gets_all_answers() {
     let call = r#"{"version":[1,0,0],"id":2,"type":"call","data":{"tool":"subtract","arguments":["2","5"]}}"#;
     let asked = format!("{get}\n\n\nhello\n\n\n{get}\n\n\n\n{call}");
     child.stdin.take().unwrap().write_all(asked.as_bytes()).await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(5), child.wait_with_output()).await;
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
     let output = ended.expect("it ends after its input").unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();

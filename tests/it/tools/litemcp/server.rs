@@ -6,8 +6,8 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use hearken::auth::Tokens;
 use hearken::config::AuthRequired;
 use hearken_base::Secret;
-use hearken_test_support::eventually;
 use hearken_test_support::vendors::{gone, read_request};
+use hearken_test_support::{PATIENCE, eventually};
 use jiff::Timestamp;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn hear(socket: &mut Socket) -> Result<Value, Option<u16>> {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), next).await.expect("an answer")
+    tokio::time::timeout(PATIENCE, next).await.expect("an answer")
 }
 
 /// Id, text and failure flag of a result.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use hearken_base::reloadable::Reloadable;
 use hearken_base::wall_clock;
+use hearken_dialogue::recent_words::RecentWords;
 use hearken_dialogue::turn_trace::{TracedSound, TracedTurn, TurnJournal};
 use hearken_ports::store::{HistoryPart, HistoryStore, HistoryTurn, MOST_DELETED, StoreError};
 use hearken_providers::CallLog;
@@ -46,6 +47,8 @@ pub struct History {
     settings: Reloadable<HistoryConfig>,
     journal: TurnJournal,
     calls: CallLog,
+    /// Words of the last turns of devices, for rules about people in danger.
+    recent_words: RecentWords,
     /// Turns waiting to be stored.
     turns: Arc<Mutex<mpsc::Receiver<(TracedTurn, TracedSound)>>>,
 }
@@ -66,7 +69,14 @@ impl History {
         journal.keep_history(ended);
         let turns = Arc::new(Mutex::new(turns));
         let settings = Reloadable::new(settings);
-        Self { store, settings, journal, calls, turns }
+        let recent_words = RecentWords::default();
+        Self { store, settings, journal, calls, recent_words, turns }
+    }
+
+    /// Sets the words of the last turns of devices, from which deleted ones are also removed.
+    #[must_use]
+    pub fn with_recent_words(self, recent_words: RecentWords) -> Self {
+        Self { recent_words, ..self }
     }
 
     /// Returns the store.
@@ -145,6 +155,8 @@ impl History {
         {
             return Ok(0);
         }
+        let client = self.client_of(part).await?;
+        self.forget_words(part, client.as_deref(), Timestamp::MAX);
         let in_journal = self.journal.forget(|turn| is_of(turn, part));
         let mut deleted = 0;
         loop {
@@ -154,11 +166,41 @@ impl History {
                 break;
             }
         }
+        // A turn of a device that was disconnected before the deletion may have ended meanwhile.
+        self.forget_words(part, client.as_deref(), Timestamp::MAX);
         // The call log does not know whose calls it holds, so all of them are deleted.
         if is_said(part) && (in_journal || deleted > 0) {
             self.calls.forget(Timestamp::now());
         }
         Ok(deleted)
+    }
+
+    /// Returns the client of the turn that is such a part, if the part is one turn.
+    async fn client_of(&self, part: &HistoryPart) -> Result<Option<String>, StoreError> {
+        let HistoryPart::Turn(id) = part else { return Ok(None) };
+        match self.client_in_journal(part) {
+            None => Ok(self.store.turn(id).await?.map(|turn| turn.client)),
+            found => Ok(found),
+        }
+    }
+
+    /// Returns the client of the turn that is such a part, if the part is a turn of the journal.
+    fn client_in_journal(&self, part: &HistoryPart) -> Option<String> {
+        let HistoryPart::Turn(_) = part else { return None };
+        let turns = self.journal.last(usize::MAX);
+        turns.into_iter().find(|turn| is_of(turn, part)).map(|turn| turn.client)
+    }
+
+    /// Forgets the words of a part that users have deleted, said until this date. They are known by
+    /// client: with a turn, all words of its client are forgotten.
+    fn forget_words(&self, part: &HistoryPart, of_turn: Option<&str>, until: Timestamp) {
+        let client = match (part, of_turn) {
+            (HistoryPart::All, _) => None,
+            (HistoryPart::Client(client), _) => Some(client.as_str()),
+            (HistoryPart::Turn(_), Some(client)) => Some(client),
+            _ => return,
+        };
+        self.recent_words.forget(client, until);
     }
 
     /// Removes turns that other instances have deleted from this instance's journal. Never returns.
@@ -173,6 +215,8 @@ impl History {
             for (part, until) in deletions {
                 // A clock that is ahead must not hide later deletions.
                 seen = seen.max(until.min(Timestamp::now()));
+                let client = self.client_in_journal(&part);
+                self.forget_words(&part, client.as_deref(), until);
                 self.journal.forget(|turn| turn.began <= until && is_of(turn, &part));
                 self.calls.forget(until);
             }

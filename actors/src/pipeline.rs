@@ -12,6 +12,7 @@ use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slot;
 use hearken_dialogue::admission::Admission;
 use hearken_dialogue::people::People;
+use hearken_dialogue::recent_words::RecentWords;
 use hearken_dialogue::role::{CurrentRole, RoleLookup, assigned, usable};
 use hearken_dialogue::speaker_tracker::SpeakerTracker;
 use hearken_dialogue::style::StyleLookup;
@@ -149,6 +150,7 @@ pub struct Pipeline {
     admission: Admission,
     rates: TurnRates,
     learned_pauses: LearnedPauses,
+    recent_words: RecentWords,
     unfinished_words: Arc<UnfinishedWords>,
     turn_journal: TurnJournal,
     process: CancellationToken,
@@ -183,6 +185,7 @@ impl Pipeline {
             admission,
             rates: TurnRates::default(),
             learned_pauses: LearnedPauses::default(),
+            recent_words: RecentWords::default(),
             unfinished_words,
             turn_journal: TurnJournal::default(),
             process,
@@ -215,6 +218,12 @@ impl Pipeline {
     #[must_use]
     pub fn at_rates(self, rates: TurnRates) -> Self {
         Self { rates, ..self }
+    }
+
+    /// Returns the pipeline with these words of the last turns of its devices.
+    #[must_use]
+    pub fn with_recent_words(self, recent_words: RecentWords) -> Self {
+        Self { recent_words, ..self }
     }
 
     /// Returns the registry of the connected devices.
@@ -395,7 +404,8 @@ impl Pipeline {
         }
     }
 
-    /// Creates the dialogue of a conversation, with an empty memory.
+    /// Creates the dialogue of a conversation, with an empty memory. Rules about people in danger know
+    /// what was said in the device's connections before it.
     fn dialogue(&self, device_id: &DeviceId, speakers: Option<Arc<SpeakerTracker>>) -> Dialogue {
         let style_of = Arc::clone(&self.ports.style);
         let asks = device_id.clone();
@@ -403,6 +413,7 @@ impl Pipeline {
         Dialogue::new(self.dialogue.clone(), style, Arc::clone(&self.ports.now))
             .with_speakers(speakers)
             .with_roles(Arc::clone(&self.ports.roles))
+            .with_recent_words(self.recent_words.of(device_id.as_str()))
     }
 
     /// Returns the turn detection of a connection.

@@ -462,7 +462,7 @@ fn is_of_its_own(input: &TurnInput) -> bool {
 
 fn words_of(input: &TurnInput) -> Option<String> {
     match input {
-        TurnInput::Words(words) => Some(words.clone()),
+        TurnInput::Words(words) | TurnInput::Resumed(words) => Some(words.clone()),
         _ => None,
     }
 }
@@ -483,6 +483,7 @@ impl Actor for SessionActor {
 
     /// Cancels the connection, even after a panic: a connection without one of its actors must end.
     fn stopped(&mut self, _: &mut Self::Context) {
+        self.note_cut_words();
         self.connection.cancel();
     }
 }

@@ -29,7 +29,8 @@ pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<DeviceEndpoint> {
     Ok(DeviceEndpoint {
         pipeline: Pipeline::new(ports, settings, audio_pool, process.clone())
             .traced(records.turn_journal.clone())
-            .at_rates(parts.rates.clone()),
+            .at_rates(parts.rates.clone())
+            .with_recent_words(records.recent_words.clone()),
         connection_slots: Slots::with_share(
             config.server.max_connections,
             config.http.address_percent,

@@ -13,6 +13,7 @@ use hearken_base::tasks::Tasks;
 use hearken_chat::ChatService;
 use hearken_cluster::Cluster;
 use hearken_dialogue::people::People;
+use hearken_dialogue::recent_words::RecentWords;
 use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::usage::UsageMeter;
@@ -68,11 +69,13 @@ pub(super) struct Parts<'a> {
     pub(super) audio_pool: AudioPool,
 }
 
-/// Turn records that outlive the turn: journal, history, usage.
+/// Turn records that outlive the turn: journal, history, recent words, usage.
 #[derive(Clone)]
 pub(super) struct Records {
     pub(super) turn_journal: TurnJournal,
     pub(super) history: History,
+    /// Words of the last turns of devices, for rules about people in danger.
+    pub(super) recent_words: RecentWords,
     pub(super) usage: DailyUsage,
 }
 
@@ -169,19 +172,21 @@ impl<'a> Parts<'a> {
 impl Records {
     fn build(config: &Config, store: &Arc<SqlStore>, cluster: &Cluster, calls: CallLog) -> Self {
         let turn_journal = TurnJournal::new(config.journal.clone());
+        let recent_words = RecentWords::default();
         let history = History::new(
             Arc::clone(store) as _,
             config.history.clone(),
             turn_journal.clone(),
             calls,
-        );
+        )
+        .with_recent_words(recent_words.clone());
         let zone = config.time_zone();
         let of_day = zone.clone();
         let today = move || Timestamp::now().to_zoned(of_day.clone()).date();
         let meter = UsageMeter::new(config.usage.clone(), today);
         turn_journal.count_with(meter.clone());
         let usage = DailyUsage::new(meter, Arc::clone(store) as _, zone, cluster.is_shared());
-        Self { turn_journal, history, usage }
+        Self { turn_journal, history, recent_words, usage }
     }
 }
 

@@ -126,3 +126,36 @@ async fn a_turn_that_began_before_its_client_was_deleted_is_not_stored_when_it_e
         assert_eq!(heard(&history).await.len(), kept, "{part:?}");
     }
 }
+
+#[tokio::test]
+async fn deleting_turns_of_a_client_forgets_its_words_for_the_rules_about_danger() {
+    let said = |words: &RecentWords| {
+        ["a client", "another client"].map(|client| words.of(client).earlier().words.len())
+    };
+    for is_stored in [true, false] {
+        let (history, journal) = in_memory(if is_stored { Keep::Text } else { Keep::Off });
+        let words = RecentWords::default();
+        let history = history.with_recent_words(words.clone());
+        turn(&journal, "fire");
+        let id = journal.last(1)[0].id.to_string();
+        if is_stored {
+            history.store_rest(&CancellationToken::new()).await;
+            // The turn is found in the store, although the journal no longer has it.
+            journal.forget(|_| true);
+        }
+        for (part, left) in [
+            (HistoryPart::Turn("unknown".into()), [1, 1]),
+            (HistoryPart::Surplus(1_000), [1, 1]),
+            (HistoryPart::Turn(id), [0, 1]),
+            (HistoryPart::Client("a client".into()), [0, 1]),
+            (HistoryPart::All, [0, 0]),
+        ] {
+            words.forget(None, Timestamp::MAX);
+            for client in ["a client", "another client"] {
+                words.of(client).add("fire".into());
+            }
+            history.delete(&part).await.unwrap();
+            assert_eq!(said(&words), left, "{part:?}, stored {is_stored}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use hearken_dialogue::metrics::actor_metrics;
 use hearken_dialogue::{Turn, TurnInput};
 use hearken_proto::ids::TurnId;
 
-use super::SessionActor;
+use super::{SessionActor, words_of};
 use crate::interruption::Meaning;
 use crate::messages::{RecognitionFailure, StartTurn, Transcribed};
 
@@ -135,6 +135,18 @@ impl SessionActor {
         let are_for_words = self.dialogue.unanswered().is_some();
         let stopped = if are_for_words { self.toolbox.stop_calls() } else { Vec::new() };
         self.dialogue.forget_unanswered(&stopped);
+    }
+
+    /// Records the words of turns that end with the connection: rules about people in danger know
+    /// them in the device's next one.
+    pub(super) fn note_cut_words(&mut self) {
+        self.dialogue.forget_unanswered(&[]);
+        let running = self.running.take().and_then(|running| running.words);
+        let kept = std::mem::take(&mut self.kept).into_iter().map(|(_, words)| words);
+        let next = self.next.take().and_then(|next| words_of(&next.input));
+        for words in running.into_iter().chain(kept).chain(next) {
+            self.dialogue.note_words(words);
+        }
     }
 
     /// Takes the recognised words that were never answered, unless a running or waiting turn is

@@ -85,3 +85,34 @@ async fn further_words_are_known_with_the_danger_before_them() {
         }
     }
 }
+
+#[actix::test]
+async fn further_words_in_the_next_connection_are_known_with_the_danger_before_them() {
+    for memory in [true, false] {
+        for is_cut in [false, true] {
+            let case = format!("memory {memory}, cut {is_cut}");
+            let mut pipeline = listening("auto").await;
+            let settings = RoleSettings { memory, ..RoleSettings::default() };
+            let role = AssignedRole { settings, ..AssignedRole::default() };
+            pipeline.script.style.lock().unwrap().role = Some(Arc::new(role));
+            let first = if is_cut { ms(60_000) } else { ms(50) };
+            pipeline.script.says(TtsAct::Audio { length: ms(2_000), first, each: ms(5) });
+            says(&pipeline, "auto", DANGER).await;
+            if is_cut {
+                // The connection is lost before anything of the reply is heard.
+                pipeline.pass(ms(1_000)).await;
+            } else {
+                // The device is silent, and gets the farewell.
+                pipeline.until("closed 1000").await;
+            }
+            pipeline.lose();
+            pipeline.pass(ms(1_000)).await;
+            let mut again = pipeline.again();
+            again.greet(1).await;
+            says(&again, "auto", FURTHER).await;
+            again.pass(Duration::from_secs(5)).await;
+            assert_eq!(known(&again), format!("{DANGER} {FURTHER}"), "{case}");
+            again.hang_up().await;
+        }
+    }
+}

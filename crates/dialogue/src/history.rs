@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Memory, join, push_user};
-use super::recent_words::RecentWords;
+use super::recent_words::ClientWords;
 use super::spoken_language::SpokenLanguage;
 use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
@@ -81,7 +81,7 @@ pub struct Dialogue {
     now: LocalTime,
     memory: Memory,
     /// Words of the last turns, also of those that are not remembered.
-    recent: RecentWords,
+    recent: ClientWords,
     language: SpokenLanguage,
     speakers: Option<Arc<SpeakerTracker>>,
     roles: RoleLookup,
@@ -98,7 +98,7 @@ impl Dialogue {
         let settings = settings.into();
         let language = SpokenLanguage::new(settings.get().language);
         let memory = Memory::new(settings.get().max_messages, Vec::new());
-        let recent = RecentWords::default();
+        let recent = ClientWords::default();
         let roles: RoleLookup = Arc::new(|_| None);
         Self { settings, style, now, memory, recent, language, speakers: None, roles }
     }
@@ -113,6 +113,12 @@ impl Dialogue {
     #[must_use]
     pub fn with_roles(self, roles: RoleLookup) -> Self {
         Self { roles, ..self }
+    }
+
+    /// Continues the words of the client's earlier dialogues, for rules about people in danger.
+    #[must_use]
+    pub fn with_recent_words(self, recent: ClientWords) -> Self {
+        Self { recent, ..self }
     }
 
     /// Returns the tracker of the speakers, if voices are recognised.

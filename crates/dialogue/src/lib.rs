@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`turn`], [`mod@run_turn`], `spoken_output`, `spoken`, [`speakable`],
 //! [`sentence`], [`message_repair`], [`memory`], [`history`], [`style`], [`phrases`], [`tools`], [`admission`],
-//! [`turn_trace`], [`usage`], [`role`], [`people`], [`without_earlier`].
+//! [`turn_trace`], [`usage`], [`role`], [`people`], [`recent_words`], [`without_earlier`].
 
 pub mod admission;
 pub mod history;
@@ -14,7 +14,7 @@ pub mod metrics;
 pub mod parts;
 pub mod people;
 pub mod phrases;
-mod recent_words;
+pub mod recent_words;
 pub mod role;
 pub mod run_turn;
 pub mod sentence;

@@ -86,6 +86,11 @@ pub struct EarlierWords {
     pub passed: Option<Duration>,
 }
 
+impl EarlierWords {
+    /// Longest pause after which words go on with a danger: about as long as an ambulance takes.
+    pub const DANGER_LASTS: Duration = Duration::from_mins(15);
+}
+
 /// Rules that may answer in place of the model, from none to all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -47,8 +47,6 @@ const SMALL_SECONDS: u32 = 30;
 const MAX_BACK: usize = 3;
 /// Maximum number of turns that further words in danger ("what now?") reach back.
 const MAX_DANGER_BACK: usize = 16;
-/// Longest pause after which words go on with a danger: about as long as an ambulance takes.
-const DANGER_LASTS: Duration = Duration::from_secs(15 * 60);
 
 /// Clock of the household.
 pub type Clock = Arc<dyn Fn() -> Zoned + Send + Sync>;
@@ -148,7 +146,7 @@ impl RuledLlm {
     fn judge(&self, turn: &Said<'_>, earlier: &[Said<'_>], prompt: &Prompt) -> Option<Safe> {
         let EarlierWords { words, passed } = &prompt.earlier;
         let passed = if words.is_empty() { prompt.since_last } else { *passed };
-        let lasts = passed.is_none_or(|passed| passed <= DANGER_LASTS);
+        let lasts = passed.is_none_or(|passed| passed <= EarlierWords::DANGER_LASTS);
         let back = if lasts { MAX_DANGER_BACK } else { 0 };
         let before: Vec<&str> = if words.is_empty() {
             earlier.iter().rev().take(back).map(|said| said.words).collect()

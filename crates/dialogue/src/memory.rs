@@ -43,8 +43,16 @@ pub struct Memory {
     refused: bool,
     /// Calls made for the last words, if these were not answered.
     made: Vec<ToolRound>,
-    /// End of the last remembered turn, unless it was stored.
-    ended: Option<Instant>,
+    /// Age of the last remembered turn; `None` if it is not known.
+    last: Option<Age>,
+}
+
+/// Time since a turn ended.
+#[derive(Debug, Clone, Copy)]
+struct Age {
+    /// Time that had passed at this moment.
+    passed: Duration,
+    at: Instant,
 }
 
 impl Memory {
@@ -71,6 +79,13 @@ impl Memory {
         Self { refused, ..self }
     }
 
+    /// Sets the time since the last remembered turn ended, of a memory that was stored; `None` if it
+    /// is not known.
+    #[must_use]
+    pub fn ended_before(self, passed: Option<Duration>) -> Self {
+        Self { last: passed.map(|passed| Age { passed, at: Instant::now() }), ..self }
+    }
+
     /// Reports whether the model refused the last turn. If it refuses the next one as well, the
     /// messages are forgotten.
     pub fn is_after_refusal(&self) -> bool {
@@ -79,7 +94,7 @@ impl Memory {
 
     /// Returns the time since the last remembered turn ended; `None` if it is not known.
     pub fn since_last(&self) -> Option<Duration> {
-        self.ended.map(|ended| ended.elapsed())
+        self.last.map(|last| last.passed.saturating_add(last.at.elapsed()))
     }
 
     /// Returns the remembered messages, oldest first.
@@ -202,7 +217,7 @@ impl Memory {
             return false;
         };
         self.refused = false;
-        self.ended = Some(Instant::now());
+        self.last = Some(Age { passed: Duration::ZERO, at: Instant::now() });
         self.push_words(&words);
         // The answer may repeat what it was made from, and is remembered for longer. Decision 0049.
         note_results_before(&mut self.messages);

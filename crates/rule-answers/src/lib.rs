@@ -175,7 +175,8 @@ impl RuledLlm {
             return None;
         }
         let bindings = self.bindings(&prompt.tools);
-        let age = prompt.since_last.unwrap_or_default();
+        // A turn of unknown age is too old for a reference: it may be of any day.
+        let age = prompt.since_last.unwrap_or(Duration::MAX);
         let (rule, step) = match self.plan(last, earlier, &bindings, scope, age) {
             Some(plan) => (plan.rule().to_owned(), replay(plan, &last.rounds)?),
             // A confirmed call is in the turn of the confirmation; its rule is that of the question.

@@ -54,7 +54,9 @@ fn tools() -> Arc<[OfferedTool]> {
 }
 
 fn prompt(messages: Vec<ChatMessage>) -> Prompt {
-    Prompt { messages, tools: tools(), instant: InstantScope::Whole, ..Prompt::default() }
+    let since_last = Some(Duration::ZERO);
+    let instant = InstantScope::Whole;
+    Prompt { messages, tools: tools(), instant, since_last, ..Prompt::default() }
 }
 
 fn user(words: &str) -> ChatMessage {
@@ -165,7 +167,7 @@ async fn a_reference_is_understood_only_shortly_after_the_turn() {
         user("make it 40"),
     ];
     for (since_last, is_understood) in [
-        (None, true),
+        (None, false),
         (Some(Duration::from_secs(20)), true),
         (Some(Duration::from_secs(8 * 3_600)), false),
     ] {

@@ -64,6 +64,9 @@ struct StoredSession {
     /// whichever instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     refused: bool,
+    /// End of the last remembered turn, in milliseconds since 1970, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_ms: Option<u64>,
 }
 
 /// All text sessions.
@@ -113,6 +116,26 @@ impl Sessions {
     /// Returns the current time in the resolution of the store, milliseconds.
     fn now(&self) -> SystemTime {
         (self.clock)().into()
+    }
+
+    /// Returns the date of the end of the last remembered turn, in milliseconds since 1970.
+    fn ended_ms(&self, memory: &Memory) -> Option<u64> {
+        let ended = self.now().checked_sub(memory.since_last()?)?;
+        let since = ended.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_millis()).ok()
+    }
+
+    /// Returns the memory with these stored messages, whose last turn ended at this date.
+    fn restored(&self, messages: Vec<ChatMessage>, ended_ms: Option<u64>) -> Memory {
+        let ended =
+            ended_ms.and_then(|ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
+        let passed = ended.and_then(|ended| match self.now().duration_since(ended) {
+            Ok(passed) => Some(passed),
+            // The clocks of instances differ slightly.
+            Err(ahead) if ahead.duration() < SET_BACK => Some(Duration::ZERO),
+            Err(_) => None,
+        });
+        Memory::new(self.max_messages, messages).ended_before(passed)
     }
 
     /// Returns the time of a use now. It is later than that of the copy that the session was read
@@ -281,8 +304,8 @@ impl Sessions {
             return false;
         };
         match serde_json::from_str(&kept.state) {
-            Ok(StoredSession { messages, style, refused }) => {
-                *memory = Memory::new(self.max_messages, messages).after_refusal(refused);
+            Ok(StoredSession { messages, style, refused, ended_ms }) => {
+                *memory = self.restored(messages, ended_ms).after_refusal(refused);
                 *session.style() = style;
                 session.set_known(kept.last_used);
                 true
@@ -302,9 +325,9 @@ impl Sessions {
         if unused.unwrap_or_default() >= *self.idle.get() {
             return Err(unknown());
         }
-        let StoredSession { messages, style, refused } =
+        let StoredSession { messages, style, refused, ended_ms } =
             serde_json::from_str(&kept.state).map_err(|e| SessionUnavailable::Store(e.into()))?;
-        let memory = Memory::new(self.max_messages, messages).after_refusal(refused);
+        let memory = self.restored(messages, ended_ms).after_refusal(refused);
         let session = self.session(id.clone(), memory, style, Some(kept.last_used));
         // Another request may have loaded or ended it meanwhile.
         let mut live = self.lock_with_room();
@@ -323,7 +346,9 @@ impl Sessions {
         }
         let style = session.style().clone();
         let messages = memory.messages().to_vec();
-        let kept = StoredSession { messages, style, refused: memory.is_after_refusal() };
+        let refused = memory.is_after_refusal();
+        let ended_ms = self.ended_ms(memory);
+        let kept = StoredSession { messages, style, refused, ended_ms };
         let state = serde_json::to_string(&kept)?;
         let last_used = self.next_use(session);
         let kept = KeptSession { id: session.id().clone(), state, last_used };

@@ -26,6 +26,7 @@ use hearken_proto::ids::SessionId;
 use hearken_socket::testkit::{MemorySocket, Received};
 use hearken_text_gateway::text_client::TextClientActor;
 use hearken_text_gateway::{Sessions, TextGateway, TextGatewaySettings};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -465,6 +466,38 @@ async fn a_session_lasts_an_hour_from_its_last_use() {
     client.say("hi");
     client.until("llm_response").await;
     sweeping.abort();
+}
+
+#[actix::test]
+async fn a_restored_session_knows_when_its_last_turn_ended() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let store = Arc::<MemoryStore>::default();
+    let date = Arc::new(Mutex::new(Timestamp::from_second(1_790_000_000).unwrap()));
+    let mut id: Option<String> = None;
+    // The clock is set back by two days before the last instance starts.
+    for (hours, known) in [(0, None), (8, Some(8 * HOUR)), (0, Some(Duration::ZERO)), (-48, None)] {
+        *date.lock().unwrap() += SignedDuration::from_hours(hours);
+        let clock = Arc::clone(&date);
+        let sessions = Sessions::new(Arc::clone(&store) as _, 24 * HOUR, 10)
+            .with_clock(Arc::new(move || *clock.lock().unwrap()));
+        let script = Arc::<Script>::default();
+        let llm = Arc::new(ScriptedLlm(Arc::clone(&script)));
+        let mut service = service(llm, Arc::clone(&store) as _);
+        service.sessions = Arc::new(sessions);
+        let mut client = Client::enter(service, script, true).await;
+        if let Some(id) = &id {
+            client.send(&json!({"type": "start_session", "session_id": id}));
+            client.until("status/connected").await;
+        } else {
+            id = Some(client.session.clone());
+        }
+        client.say("hi");
+        client.until("llm_response").await;
+        let since_last = client.script.prompts.lock().unwrap().last().unwrap().since_last;
+        // Seconds of virtual time may pass before the prompt is built.
+        let minutes = |time: Duration| time.as_secs() / 60;
+        assert_eq!(since_last.map(minutes), known.map(minutes), "after {hours} h");
+    }
 }
 
 #[actix::test]

@@ -379,7 +379,7 @@ impl RequestExecutor {
         }
         // The answer to a question is in the next turn of the session, at whichever connection or
         // instance.
-        toolbox.drop_outdated(self.service.sessions.version(session));
+        toolbox.drop_outdated(session.version());
         session.count_turn();
         turn.trace().of_client(session.id().as_str());
         turn.trace().answers(text);
@@ -421,11 +421,15 @@ impl RequestExecutor {
             if let ServerMessage::LlmResponse { unstored, .. } = &mut last {
                 *unstored = !is_stored;
             }
+        } else if self.service.sessions.are_shared() && session.is_stored() {
+            // Nothing of it is remembered, but other instances must know that the conversation went
+            // on: a question of before is no longer open.
+            self.keep(session, &mut memory, |_| {}).await;
         } else {
-            // Only the use is stored, by which other instances decide when the session expires.
+            // Only the use is stored.
             self.note_use(session).await;
         }
-        toolbox.note_version(self.service.sessions.version(session));
+        toolbox.note_version(session.version());
         Some(last)
     }
 

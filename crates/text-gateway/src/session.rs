@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
+use hearken_dialogue::tools::ConversationVersion;
 use hearken_dialogue::{ConversationStyle, Memory, SharedStyle};
 use hearken_ports::{ChatMessage, SessionLock};
 use hearken_proto::ids::SessionId;
@@ -22,8 +23,11 @@ pub struct TextSession {
     /// Number of its running and waiting requests.
     users: AtomicUsize,
     used: Mutex<Instant>,
-    /// Number of turns in this memory that have begun, whether they are remembered or not.
-    turns: AtomicI64,
+    /// Number of turns in the stored copy that have begun at any instance, whether they are
+    /// remembered or not, as last read or written.
+    stored_turns: AtomicI64,
+    /// Number of turns here that have begun and are not counted in the stored copy.
+    own_turns: AtomicI64,
     /// Time of the last use in the stored copy, as last read or written.
     known: Mutex<Option<SystemTime>>,
     /// Time of the last use that the store was informed of.
@@ -55,7 +59,8 @@ impl TextSession {
             memory: tokio::sync::Mutex::new(memory),
             users: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
-            turns: AtomicI64::new(0),
+            stored_turns: AtomicI64::new(0),
+            own_turns: AtomicI64::new(0),
             known: Mutex::new(known),
             reported: Mutex::new(known),
             bytes: AtomicUsize::new(0),
@@ -122,12 +127,31 @@ impl TextSession {
 
     /// Returns the number of turns that have begun.
     pub(super) fn turns(&self) -> i64 {
-        self.turns.load(Ordering::Relaxed)
+        let stored = self.stored_turns.load(Ordering::Relaxed);
+        stored.saturating_add(self.own_turns.load(Ordering::Relaxed))
+    }
+
+    /// Returns the version of the conversation, while its memory is locked. Each turn makes another,
+    /// at whichever instance. A use that is no turn does not: the client may only have connected
+    /// again.
+    pub(super) fn version(&self) -> ConversationVersion {
+        ConversationVersion { number: self.turns(), changed_ms: 0 }
     }
 
     /// Counts a turn that begins.
     pub(super) fn count_turn(&self) {
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.own_turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sets the number of turns of a stored copy that was read.
+    pub(super) fn note_read_turns(&self, turns: i64) {
+        self.stored_turns.store(turns, Ordering::Relaxed);
+    }
+
+    /// Sets the number of turns of the copy that was stored, among them all that have begun here.
+    pub(super) fn note_stored_turns(&self, turns: i64) {
+        self.stored_turns.store(turns, Ordering::Relaxed);
+        self.own_turns.store(0, Ordering::Relaxed);
     }
 
     /// Returns the time of the last use in the stored copy that this memory came from. `None` if

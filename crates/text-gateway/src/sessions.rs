@@ -19,7 +19,6 @@ use std::time::{Duration, SystemTime};
 
 use hearken_base::reloadable::Reloadable;
 use hearken_base::wall_clock::{self, Clock};
-use hearken_dialogue::tools::ConversationVersion;
 use hearken_dialogue::{ConversationStyle, Memory};
 use hearken_ports::{BoxError, ChatMessage, KeptSession, SessionLocks, SessionStore, StoreOutcome};
 use hearken_proto::ids::SessionId;
@@ -67,6 +66,9 @@ struct StoredSession {
     /// End of the last remembered turn, in milliseconds since 1970, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_ms: Option<u64>,
+    /// Number of turns that have begun, whether they are remembered or not.
+    #[serde(default)]
+    turns: i64,
 }
 
 /// All text sessions.
@@ -266,14 +268,9 @@ impl Sessions {
         LockedMemory { session, memory, _lock: lock }
     }
 
-    /// Returns the version of a session whose memory is locked. Each turn of this instance makes
-    /// another, and each use of the session that another instance has stored.
-    pub(crate) fn version(&self, session: &TextSession) -> ConversationVersion {
-        // Without other instances, a use that is only reported to the store is no turn.
-        let known = self.locks.as_ref().and_then(|_| session.known());
-        let since = known.and_then(|known| known.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let changed_ms = since.and_then(|since| i64::try_from(since.as_millis()).ok());
-        ConversationVersion { number: session.turns(), changed_ms: changed_ms.unwrap_or_default() }
+    /// Returns true if other instances serve the same sessions.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.locks.is_some()
     }
 
     /// Replaces the memory of a session by the stored version. Returns false if that cannot be
@@ -304,9 +301,10 @@ impl Sessions {
             return false;
         };
         match serde_json::from_str(&kept.state) {
-            Ok(StoredSession { messages, style, refused, ended_ms }) => {
+            Ok(StoredSession { messages, style, refused, ended_ms, turns }) => {
                 *memory = self.restored(messages, ended_ms).after_refusal(refused);
                 *session.style() = style;
+                session.note_read_turns(turns);
                 session.set_known(kept.last_used);
                 true
             }
@@ -325,10 +323,11 @@ impl Sessions {
         if unused.unwrap_or_default() >= *self.idle.get() {
             return Err(unknown());
         }
-        let StoredSession { messages, style, refused, ended_ms } =
+        let StoredSession { messages, style, refused, ended_ms, turns } =
             serde_json::from_str(&kept.state).map_err(|e| SessionUnavailable::Store(e.into()))?;
         let memory = self.restored(messages, ended_ms).after_refusal(refused);
         let session = self.session(id.clone(), memory, style, Some(kept.last_used));
+        session.note_read_turns(turns);
         // Another request may have loaded or ended it meanwhile.
         let mut live = self.lock_with_room();
         let session = live.entry(id.clone()).or_insert_with(|| Arc::new(session));
@@ -348,7 +347,8 @@ impl Sessions {
         let messages = memory.messages().to_vec();
         let refused = memory.is_after_refusal();
         let ended_ms = self.ended_ms(memory);
-        let kept = StoredSession { messages, style, refused, ended_ms };
+        let turns = session.turns();
+        let kept = StoredSession { messages, style, refused, ended_ms, turns };
         let state = serde_json::to_string(&kept)?;
         let last_used = self.next_use(session);
         let kept = KeptSession { id: session.id().clone(), state, last_used };
@@ -360,7 +360,10 @@ impl Sessions {
             outcome = self.store.keep(&kept, None).await?;
         }
         match outcome {
-            StoreOutcome::Kept => session.set_known(last_used),
+            StoreOutcome::Kept => {
+                session.set_known(last_used);
+                session.note_stored_turns(turns);
+            }
             StoreOutcome::Overtaken => return Ok(false),
             StoreOutcome::Closed => {
                 // Another instance ended it.

@@ -37,7 +37,8 @@ const TOOL_CHANGED: &str = "error: not called: the tool was changed or taken awa
 pub struct ConversationVersion {
     /// Number of turns or messages.
     pub number: i64,
-    /// Time of the last change, in milliseconds since 1970.
+    /// Time of the last change, in milliseconds since 1970; 0 if nothing but turns changes the
+    /// conversation.
     pub changed_ms: i64,
 }
 

@@ -222,3 +222,28 @@ async fn a_held_call_is_dropped_if_the_session_goes_on_elsewhere() {
         }
     }
 }
+
+#[actix::test]
+async fn a_held_call_waits_although_its_session_is_named_again_meanwhile() {
+    let store = Arc::<MemoryStore>::default();
+    for is_cluster in [false, true] {
+        for is_elsewhere in [false, true] {
+            let instance =
+                || if is_cluster { Instance::of_cluster(&store) } else { Instance::alone() };
+            let here = instance();
+            let mut client = asked_at(&here).await;
+            let start = json!({"type": "start_session", "session_id": client.session});
+            if is_elsewhere {
+                let there = if is_cluster { instance() } else { here.clone() };
+                let mut other = there.client().await;
+                other.send(&start);
+                other.until("status/connected").await;
+            } else {
+                client.send(&start);
+                client.until("status/connected").await;
+            }
+            assert_eq!(ask(&mut client, "Yes").await, "Good day.");
+            assert_eq!(photos(&here.called), 1, "{is_cluster}, {is_elsewhere}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use actix::fut::WrapFuture as _;
 use actix::{AsyncContext as _, Context};
 use hearken_audio::playout::PlayedBack;
 use hearken_dialogue::Turn;
-use hearken_dialogue::speaker_tracker::{WordsFor, attributed, unattributed};
+use hearken_dialogue::speaker_tracker::{WordsFor, unattributed};
 use hearken_dialogue::turn::TurnRecord;
 use hearken_ports::{Person, Role, Transcript};
 
@@ -64,7 +64,7 @@ impl SessionActor {
         let said =
             record.user.as_deref().map(|said| unattributed(person.as_ref(), said).to_owned());
         if let Some(words) = &mut record.user {
-            *words = attributed(person.as_ref(), words);
+            *words = self.dialogue.attributed(person.as_ref(), words);
         }
         // Text that a third party may have written must not return later as the server's own words.
         // What the dialogue forgets now was in the prompt of the answer as well.

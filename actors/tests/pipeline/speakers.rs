@@ -626,3 +626,26 @@ async fn words_of_an_ignored_voice_do_not_reach_the_model() {
     assert_eq!(prompts(&home.pipeline), ["[Anna] Good day."]);
     next_turn_works(&mut home.pipeline).await;
 }
+
+#[actix::test]
+async fn continued_words_have_one_mark_which_is_removed_with_the_person() {
+    let mut home = Home::with_anna(SpeakerSettings::default(), "realtime").await;
+    let remembered = |home: &Home| -> Vec<String> {
+        let prompts = home.pipeline.script.prompts.lock().unwrap();
+        prompts.last().unwrap().messages[1..].iter().map(|m| m.content.clone()).collect()
+    };
+    for words in ["Tell me", "about cats."] {
+        home.pipeline.script.thinks(LlmAct::Write(vec!["Sure."], ms(3_000)));
+        home.speaks(ANNA, words, ms(50)).await;
+    }
+    home.pipeline.until("tts/stop").await;
+    home.says(ANNA, "Thank you.").await;
+    let all = remembered(&home);
+    assert!(all[0].ends_with("Tell me about cats."), "{all:?}");
+    let anna = home.people.all()[0].id.clone();
+    home.people.delete(&anna).await.unwrap();
+    home.says(BEN, "And now?").await;
+    let all = remembered(&home);
+    assert!(all.iter().all(|words| !words.contains("[Anna]")), "{all:?}");
+    home.pipeline.hang_up().await;
+}

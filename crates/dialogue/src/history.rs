@@ -16,7 +16,7 @@ use super::spoken_language::SpokenLanguage;
 use super::style::{ConversationStyle, CurrentStyle, LocalTime};
 use super::turn::TurnRecord;
 use crate::role::{AssignedRole, RoleLookup, assigned};
-use crate::speaker_tracker::{SpeakerTracker, attributed, without_deleted};
+use crate::speaker_tracker::{SpeakerTracker, attributed, unattributed, without_deleted};
 use crate::tools::calls::StoppedCall;
 
 /// Added after the instructions when the person speaks Chinese. Small models otherwise answer in
@@ -162,7 +162,7 @@ impl Dialogue {
 
     /// Removes and returns the last words if they were not answered.
     pub fn take_unanswered(&mut self) -> Option<String> {
-        self.memory.take_unanswered()
+        self.memory.take_unanswered().map(|words| self.without_deleted(words))
     }
 
     /// Forgets the last words if they were not answered: they will not be. Remembers the calls that
@@ -185,14 +185,21 @@ impl Dialogue {
     /// first in the same message.
     pub fn prompt(&self, words: &str, person: Option<&Arc<Person>>) -> Prompt {
         let mut prompt = self.opening_for(person, self.language_of(words));
-        // Words that continue others are part of the same message.
-        let begins = self.memory.unanswered().is_none();
-        push_user(&mut prompt.messages, &attributed(person.filter(|_| begins), words));
+        push_user(&mut prompt.messages, &self.attributed(person, words));
         prompt.messages.extend(self.memory.made());
         prompt.since_last = self.memory.since_last();
         // A person in danger asks "what now?" whatever the model remembers or the person has heard.
         prompt.earlier = self.recent.earlier();
         prompt
+    }
+
+    /// Returns the words of a person as the model receives them and the dialogue remembers them.
+    /// Words that continue others are part of the same message, whose mark is at its start.
+    pub fn attributed(&self, person: Option<&Arc<Person>>, words: &str) -> String {
+        match self.memory.unanswered() {
+            Some(_) => unattributed(person, words).to_owned(),
+            None => attributed(person, words),
+        }
     }
 
     /// Returns the start of the next prompt, assuming that the last speaker goes on. It does not
@@ -250,17 +257,21 @@ impl Dialogue {
         }
     }
 
-    /// Returns a remembered message as the prompt contains it: without the name of a deleted
-    /// person.
+    /// Returns a remembered message as the prompt contains it: without the names of deleted people.
     fn told(&self, message: &ChatMessage) -> ChatMessage {
         let mut told = message.clone();
-        if let (Some(speakers), Role::User) = (&self.speakers, message.role) {
-            let words = without_deleted(speakers.people(), &message.content);
-            if words.len() < message.content.len() {
-                told.content = words.to_owned();
-            }
+        if message.role == Role::User {
+            told.content = self.without_deleted(told.content);
         }
         told
+    }
+
+    /// Returns remembered words without the marks of deleted people.
+    fn without_deleted(&self, words: String) -> String {
+        match &self.speakers {
+            Some(speakers) => without_deleted(speakers.people(), &words),
+            None => words,
+        }
     }
 
     /// Remembers the played-back part of a finished turn. Words that got no answer are forgotten,

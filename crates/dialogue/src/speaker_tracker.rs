@@ -332,11 +332,21 @@ pub fn attributed(person: Option<&Arc<Person>>, words: &str) -> String {
     }
 }
 
-/// Returns the words of a remembered message without the mark of a person who has been deleted
-/// since.
-pub fn without_deleted<'a>(people: &People, words: &'a str) -> &'a str {
-    let marked = words.strip_prefix('[').and_then(|rest| rest.split_once("] "));
-    marked.filter(|(name, _)| people.was_deleted(name)).map_or(words, |(_, rest)| rest)
+/// Returns the words of a remembered message without the marks of people who have been deleted
+/// since, wherever they are: several people may have said the words.
+pub fn without_deleted(people: &People, words: &str) -> String {
+    let mut told = String::with_capacity(words.len());
+    let mut rest = words;
+    while let Some((before, after)) = rest.split_once('[') {
+        told.push_str(before);
+        let marked = after.split_once("] ").filter(|(name, _)| people.was_deleted(name));
+        if marked.is_none() {
+            told.push('[');
+        }
+        rest = marked.map_or(after, |(_, unmarked)| unmarked);
+    }
+    told.push_str(rest);
+    told
 }
 
 /// Returns the words of a person without their mark.

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::cut;
+use crate::people::{SENTENCES, SpeakerSettings, Voice};
+use crate::testkit::people::people;
 use crate::turn::{Said, ToolRound, TurnEnd, TurnError};
 
 const ALL: PlayedBack = PlayedBack::ALL;
@@ -156,6 +158,38 @@ fn a_continued_turn_joins_the_next_and_a_cut_one_is_forgotten() {
     d.keep_words("Hello.");
     d.forget_unanswered(&[]);
     assert_eq!(d.prompt("Hi.", None).earlier.words, ["Tell me all about cats.", "Hello."]);
+}
+
+#[tokio::test]
+async fn an_utterance_has_one_mark_and_loses_those_of_deleted_people() {
+    let people = people(SpeakerSettings::default()).0;
+    let voices: Vec<Voice> = vec![vec![1.0, 0.0].into(); SENTENCES];
+    people.enrol("Anna", &voices).await.unwrap();
+    let anna = people.all().remove(0);
+    let tracker = Arc::new(SpeakerTracker::new(people.clone()));
+    let mut d = remembering(10).with_speakers(Some(tracker));
+    for (words, heard, is_continued) in [
+        ("Tell me", PlayedBack::default(), true),
+        ("all", PlayedBack::default(), true),
+        ("about cats.", ALL, false),
+    ] {
+        let user = d.attributed(Some(&anna), words);
+        d.commit(&record(&user, &["Sure."]), heard, is_continued);
+    }
+    assert_eq!(contents(&d), ["[Anna] Tell me all about cats.", "Sure."]);
+    let user = d.attributed(Some(&anna), "Wait");
+    d.commit(&record(&user, &[]), PlayedBack::default(), true);
+    people.delete(&anna.id).await.unwrap();
+    let prompt = d.prompt("a moment.", None);
+    assert_eq!(prompt.messages[1].content, "Tell me all about cats.");
+    assert_eq!(prompt.messages[3].content, "Wait a moment.");
+    assert_eq!(d.take_unanswered().as_deref(), Some("Wait"));
+    for (marked, left) in [
+        ("Tell me [Anna] about cats.", "Tell me about cats."),
+        ("[Anna] [Ben] [one] [Anna]two [[Anna] three [", "[Ben] [one] [Anna]two [three ["),
+    ] {
+        assert_eq!(without_deleted(&people, marked), left);
+    }
 }
 
 fn failed(kind: ProviderErrorKind, mut record: TurnRecord) -> TurnRecord {

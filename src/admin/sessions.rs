@@ -212,7 +212,7 @@ impl AdminSessions {
         let print = self.fingerprint(credential);
         let (pair, state) = self.pair(&session, who, &print, now)?;
         let mut changes = vec![(format!("{SESSION}{session}"), Some(state))];
-        changes.extend(self.expired(&print, now).await?.into_iter().map(|name| (name, None)));
+        changes.extend(self.superseded(&print).await?.into_iter().map(|name| (name, None)));
         self.store.change(&changes, &entry(who, "logged in", from, now)).await?;
         Ok(pair)
     }
@@ -279,22 +279,20 @@ impl AdminSessions {
         URL_SAFE_NO_PAD.encode(derived(&self.print_key, credential.text().as_bytes()))
     }
 
-    /// Returns the names of sessions to delete: expired ones, those opened with a password that is
-    /// no longer valid, and the oldest of this credential if a new session would exceed
-    /// [`MOST_SESSIONS`].
-    async fn expired(&self, print: &str, now: Timestamp) -> Result<Vec<String>, StoreError> {
+    /// Returns the names of sessions to delete: those opened with a password that is no longer valid,
+    /// and the oldest of this credential if a new session would exceed [`MOST_SESSIONS`]. An expired
+    /// session is refused, and stays until then.
+    async fn superseded(&self, print: &str) -> Result<Vec<String>, StoreError> {
         let all = self.store.settings().await?;
         let own = self.passwords.credential().await?;
         let accounts = all.iter().filter_map(|(name, stored)| Account::read(name, stored));
         let others = accounts.map(|account| account.credential());
         let prints: Vec<Value> =
             others.chain([own]).map(|credential| self.fingerprint(&credential).into()).collect();
-        let expired = |(_, state): &(String, Value)| {
-            let over = state["expires"].as_i64() <= Some(now.as_second());
-            over || !prints.contains(&state[PRINT])
-        };
+        // No date decides: the clock may be wrong since startup, and be set later. Decision 0059.
+        let is_over = |(_, state): &(String, Value)| !prints.contains(&state[PRINT]);
         let (over, mut live): (Vec<_>, Vec<_>) =
-            all.into_iter().filter(|(name, _)| name.starts_with(SESSION)).partition(expired);
+            all.into_iter().filter(|(name, _)| name.starts_with(SESSION)).partition(is_over);
         live.retain(|(_, state)| state[PRINT] == print);
         live.sort_by_key(|(_, state)| std::cmp::Reverse(state["expires"].as_i64()));
         let surplus = live.into_iter().skip(MOST_SESSIONS - 1);

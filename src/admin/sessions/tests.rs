@@ -142,7 +142,24 @@ async fn a_refresh_token_is_single_use_and_reuse_ends_the_session() {
     let late = first.refresh(&late.refresh_token, "x", at(86_400)).await;
     assert!(matches!(late, Err(LoginError::Expired)));
     first.log_in(USERNAME, PASSWORD, "x", at(90_000)).await.unwrap();
-    assert_eq!(store.settings().await.unwrap().len(), 1, "ended sessions are deleted");
+    let stored = store.settings().await.unwrap().len();
+    assert_eq!(stored, 2, "ended sessions are deleted, expired ones only refused");
+}
+
+/// A board whose clock is wrong at startup, which no steady clock shows, and set later.
+#[tokio::test]
+async fn a_login_while_the_clock_is_ahead_ends_no_other_session() {
+    const YEAR: i64 = 365 * 86_400;
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let sessions = admin_sessions(&store, "s");
+    let before = sessions.log_in(USERNAME, PASSWORD, "x", at(0)).await.unwrap();
+    let ahead = sessions.log_in(USERNAME, PASSWORD, "x", at(YEAR)).await.unwrap();
+    let refused = sessions.refresh(&before.refresh_token, "x", at(YEAR)).await;
+    assert!(matches!(refused, Err(LoginError::Expired)), "{refused:?}");
+    for pair in [&before, &ahead] {
+        assert!(sessions.verify(&pair.access_token, at(10)).await.is_ok());
+        assert!(sessions.refresh(&pair.refresh_token, "x", at(20)).await.is_ok());
+    }
 }
 
 #[tokio::test]

@@ -34,6 +34,11 @@ const RETRY_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which the store is checked for changes of other instances.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 
+/// Reason why a stored server is not used.
+const UNREADABLE: &str = "its settings cannot be read: remove it and add it again";
+const NO_PROGRAMS: &str = "programs that were added over the API may not run here: set `tools.allow_commands_over_api`, \
+                           define it in `tools.servers`, or remove it";
+
 /// Reason why a change was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
@@ -236,34 +241,42 @@ impl Registry {
         let Some(settings) = settings else {
             return servers.switch(&name, enabled).map_err(|e| e.to_string());
         };
-        // The text may contain a secret, and the error a part of the text.
-        let settings: ToolServer = serde_json::from_str(settings.expose())
-            .map_err(|_| "its settings cannot be read".to_owned())?;
-        let settings = ToolServer { enabled, ..settings };
-        match known.iter().find(|r| r.settings.name == name) {
-            Some(known) if known.source.origin == Origin::Api => {
-                if known.settings == settings {
-                    return Ok(None);
-                }
-                let over = servers.remove(&name);
-                self.start_kept(settings).map(|()| over)
-            }
-            _ => self.start_kept(settings).map(|()| None),
+        let read = serde_json::from_str::<ToolServer>(settings.expose());
+        let refusal = match &read {
+            // The text may contain a secret, and the error a part of the text.
+            Err(_) => Some(UNREADABLE),
+            Ok(read) if !read.command.is_empty() && !self.0.allow_commands => Some(NO_PROGRAMS),
+            Ok(_) => None,
+        };
+        let settings = ToolServer { name, enabled, ..read.unwrap_or_default() };
+        let is_same = |r: &&ServerReport| r.settings.name == settings.name;
+        let known = known.iter().find(is_same).filter(|r| r.source.origin == Origin::Api);
+        if known.is_some_and(|known| known.settings == settings) {
+            return Ok(None);
         }
+        let over = known.and_then(|_| servers.remove(&settings.name));
+        self.start_kept(settings, refusal).map(|()| over)
     }
 
-    fn start_kept(&self, settings: ToolServer) -> Result<(), String> {
-        if !settings.command.is_empty() && !self.0.allow_commands {
-            return Err(RegistryError::Programs.to_string());
-        }
-        match self.0.sources.servers.add(settings, Origin::Api) {
+    /// Starts a server of the store. One that cannot run is listed with the reason, so that users
+    /// can remove it.
+    fn start_kept(&self, settings: ToolServer, refusal: Option<&str>) -> Result<(), String> {
+        let servers = &self.0.sources.servers;
+        let started = match refusal {
+            Some(reason) => Err(reason.to_owned()),
+            None => servers.add(settings.clone(), Origin::Api).map_err(|e| e.to_string()),
+        };
+        match started {
             Ok(true) => Ok(()),
             Ok(false) => Err("the configuration has one of the same name".into()),
-            Err(error) => Err(error.to_string()),
+            Err(reason) => {
+                servers.refuse(settings, reason.clone());
+                Err(reason)
+            }
         }
     }
 
-    /// Returns every server, including disabled ones.
+    /// Returns every server, including disabled ones and those that cannot run here.
     pub fn servers(&self) -> Vec<ServerView> {
         self.0.sources.servers.reports().into_iter().map(ServerView::from_report).collect()
     }
@@ -362,6 +375,9 @@ impl Registry {
         let unknown = || RegistryError::Unknown(name.to_owned());
         let report = servers.reports().into_iter().find(|r| r.settings.name == name);
         let report = report.ok_or_else(unknown)?;
+        if let Some(reason) = report.refused {
+            return Err(ToolServerError { server: name.to_owned(), reason }.into());
+        }
         if report.source.origin == Origin::Api {
             self.keep(&ToolServer { enabled, ..report.settings }).await?;
         } else {

@@ -13,7 +13,7 @@ pub enum SourceState {
     Connecting,
     /// Its tools are known and can be called.
     Ready,
-    /// The connection failed, for this reason, and is retried.
+    /// The connection failed, for this reason, and is retried; or the server cannot run here.
     Failed(String),
     /// It is disabled.
     Disabled,

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hearken_ports::ToolSource as _;
 use hearken_proto::ids::DeviceId;
@@ -11,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::connected_source::ConnectedSource;
 use super::pins::Pins;
-use super::report::{Origin, SourceReport};
+use super::report::{Origin, SourceKind, SourceReport};
 use super::server_connection::{keep, kind};
 use super::settings::{Server, ToolServer, ToolServerError};
 use super::stdio_process::Environment;
 
-/// Remote servers: connected, connecting, or disabled.
+/// Remote servers: connected, connecting, disabled, or refused.
 pub struct Servers {
     kept: Mutex<Vec<ServerEntry>>,
     environment: Environment,
@@ -29,6 +30,8 @@ struct ServerEntry {
     origin: Origin,
     source: ConnectedSource,
     run: Option<ServerTask>,
+    /// Reason why it cannot run here, whether it is enabled or not.
+    refused: Option<String>,
 }
 
 /// Task that maintains the connection of a server. Dropping it aborts the task and kills its child
@@ -78,7 +81,18 @@ impl ServerEntry {
             source.set_disabled();
             None
         };
-        Ok(Self { settings, origin, source, run })
+        Ok(Self { settings, origin, source, run, refused: None })
+    }
+
+    /// Creates the entry of an added server that cannot run here, for this reason.
+    fn refused(settings: ToolServer, reason: String, all: &Servers) -> Self {
+        let name = settings.name.clone();
+        let timeout = Duration::from_millis(settings.timeout_ms);
+        let pins = all.pins.of("", &name);
+        let kind = kind_of(&settings);
+        let source = ConnectedSource::of_server(name, kind, timeout, pins, settings.trust);
+        source.set_ended(reason.clone());
+        Self { settings, origin: Origin::Api, source, run: None, refused: Some(reason) }
     }
 
     fn is_for(&self, device: &DeviceId) -> bool {
@@ -90,7 +104,17 @@ impl ServerEntry {
         let mut source = self.source.report();
         source.origin = self.origin;
         source.devices.clone_from(&self.settings.devices);
-        ServerReport { source, settings: self.settings.clone() }
+        let refused = self.refused.clone();
+        ServerReport { source, settings: self.settings.clone(), refused }
+    }
+}
+
+/// Returns the connection type of a server, also if its settings cannot be used.
+fn kind_of(settings: &ToolServer) -> SourceKind {
+    match settings.checked() {
+        Ok(server) => kind(&server.transport),
+        Err(_) if settings.command.is_empty() => SourceKind::Http,
+        Err(_) => SourceKind::Stdio,
     }
 }
 
@@ -103,6 +127,8 @@ fn taken(server: &ToolServer) -> ToolServerError {
 pub(super) struct ServerReport {
     pub(super) source: SourceReport,
     pub(super) settings: ToolServer,
+    /// Reason why the server cannot run here.
+    pub(super) refused: Option<String>,
 }
 
 impl Servers {
@@ -155,6 +181,14 @@ impl Servers {
         Ok(true)
     }
 
+    /// Lists an added server that cannot run here, for this reason, unless its name is in use.
+    pub(super) fn refuse(&self, settings: ToolServer, reason: String) {
+        let mut kept = self.lock();
+        if !kept.iter().any(|k| k.settings.name == settings.name) {
+            kept.push(ServerEntry::refused(settings, reason, self));
+        }
+    }
+
     /// Removes a server. Returns its task; the caller must end it.
     pub(super) fn remove(&self, name: &str) -> Option<ServerTask> {
         let mut kept = self.lock();
@@ -171,7 +205,7 @@ impl Servers {
     ) -> Result<Option<ServerTask>, ToolServerError> {
         let mut all = self.lock();
         let Some(kept) = all.iter_mut().find(|k| k.settings.name == name) else { return Ok(None) };
-        if kept.settings.enabled == enabled {
+        if kept.settings.enabled == enabled || kept.refused.is_some() {
             return Ok(None);
         }
         let settings = ToolServer { enabled, ..kept.settings.clone() };
@@ -194,11 +228,11 @@ impl Servers {
         self.lock().iter().map(|k| k.settings.name.clone()).collect()
     }
 
-    /// Returns the enabled servers in the order in which they were added: those that `device` may
+    /// Returns the enabled servers that can run, in the order in which they were added: those that `device` may
     /// use, or without a device those that are for all devices.
     pub(super) fn sources(&self, device: Option<&DeviceId>) -> Vec<ConnectedSource> {
         let kept = self.lock();
-        let on = kept.iter().filter(|k| k.settings.enabled);
+        let on = kept.iter().filter(|k| k.settings.enabled && k.refused.is_none());
         let everybodys = |k: &ServerEntry| k.settings.devices.is_empty();
         let on = on.filter(|k| device.map_or_else(|| everybodys(k), |device| k.is_for(device)));
         on.map(|k| k.source.clone()).collect()
@@ -210,7 +244,7 @@ impl Servers {
         self.lock().iter().find(found).map(|k| k.source.clone())
     }
 
-    /// Returns a report on each server, including disabled ones.
+    /// Returns a report on each server, including disabled and refused ones.
     pub(super) fn reports(&self) -> Vec<ServerReport> {
         self.lock().iter().map(ServerEntry::report).collect()
     }

@@ -160,14 +160,43 @@ async fn removing_a_server_cancels_its_calls_and_ends_its_program() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(!alive(), "its program has ended at its removal");
     server.stop().await;
+}
 
-    // If programs are no longer allowed, an added one is not started.
+#[tokio::test]
+async fn an_added_program_that_may_no_longer_run_is_listed_and_can_be_removed() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let allow = |config: &mut Config| config.tools.allow_commands_over_api = true;
     let server = start(&vendors, folder.path(), allow).await;
-    let idle = json!({"name": "idle", "command": "sleep", "args": ["600"], "enabled": false});
-    assert_eq!(add(&server, idle).await.0, 201);
+    for (name, enabled) in [("busy", true), ("idle", false)] {
+        let settings =
+            json!({"name": name, "command": "sleep", "args": ["600"], "enabled": enabled});
+        assert_eq!(add(&server, settings).await.0, 201);
+    }
     server.stop().await;
     let server = start(&vendors, folder.path(), |_| {}).await;
-    assert_eq!(switch(&server, "idle", true).await.0, 404);
+    let says = "`tools.allow_commands_over_api`";
+    for name in ["busy", "idle"] {
+        let shown = until(&server, name, "failed").await;
+        assert!(shown["reason"].as_str().unwrap().contains(says), "{shown}");
+        assert_eq!((&shown["origin"], &shown["kind"]), (&json!("api"), &json!("stdio")));
+        let path = format!("/api/tools/servers/{name}");
+        let (_, shown) = ask(&server, Method::GET, &path, json!({})).await;
+        assert_eq!(shown["settings"]["command"], "sleep", "{shown}");
+        for enabled in [true, false] {
+            let (status, told) = refused(switch(&server, name, enabled).await);
+            assert!(status == 400 && told.contains(says), "{told}");
+        }
+        let another = json!({"name": name, "url": "http://127.0.0.1:1/mcp"});
+        assert_eq!(add(&server, another).await.0, 409, "it must be removed first");
+        assert_eq!(remove(&server, name).await.0, 204);
+    }
+    assert!(listed(&server).await.is_empty());
+    server.stop().await;
+    let server = start(&vendors, folder.path(), allow).await;
+    // Changes wait until the store has been read.
+    assert_eq!(switch(&server, "busy", true).await.0, 404);
+    assert!(listed(&server).await.is_empty(), "nor is it in the store");
 }
 
 #[tokio::test]

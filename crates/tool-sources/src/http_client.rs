@@ -22,7 +22,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use self::events::Events;
+use self::events::{Events, MAX_FIELD_BYTES};
 use super::jsonrpc_repair::Repair;
 use super::mapping;
 
@@ -334,6 +334,9 @@ async fn told(
     is_lost: Option<&AtomicBool>,
 ) -> Vec<Result<Sse, SseError>> {
     let data = event.data.take().unwrap_or_default();
+    // Those of rmcp's stream are as long as the event.
+    event.id = event.id.filter(|id| id.len() <= MAX_FIELD_BYTES);
+    event.event = event.event.filter(|name| name.len() <= MAX_FIELD_BYTES);
     let messages = repair.read_apart(data).await;
     if messages.is_empty() {
         // rmcp ignores an event without a message, too.
@@ -424,6 +427,23 @@ mod tests {
         let error = r#"{"id":3,"error":{"code":-32001,"message":"Session not found"}}"#;
         told(&repair, event(error), Some(&lost)).await;
         assert!(lost.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn a_long_id_is_not_copied_for_each_message_of_a_batch() {
+        let repair = Repair::of_configured();
+        let message = r#"{"method":"notifications/tools/list_changed"}"#;
+        let batch = format!("[{}]", vec![message; 50].join(","));
+        for (length, is_kept) in [(MAX_FIELD_BYTES, true), (MAX_FIELD_BYTES + 1, false)] {
+            let event = Sse::default().id("x".repeat(length)).data(batch.as_str());
+            let told = told(&repair, event, None).await;
+            assert_eq!(told.len(), 50);
+            assert!(told.into_iter().all(|event| event.unwrap().id.is_some() == is_kept));
+        }
+        let field = "x".repeat(MAX_FIELD_BYTES + 1);
+        let event = Sse::default().id(field.as_str()).event(field.as_str());
+        let empty = told(&repair, event, None).await.swap_remove(0).unwrap();
+        assert_eq!(empty, Sse::default());
     }
 
     /// Serves one request with a stream of these events, which stays open until the client closes

@@ -11,6 +11,10 @@ use sse_stream::Sse;
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
+/// Maximum size of an event's id and of its name, in bytes. Longer ones are ignored: the id is
+/// copied for each message of the event, kept for the whole stream, and returned in a header.
+pub(super) const MAX_FIELD_BYTES: usize = 1 << 10;
+
 /// Error of a stream of events.
 #[derive(Debug, thiserror::Error)]
 enum StreamError {
@@ -148,6 +152,7 @@ impl Parser {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
             "data" => self.add_data(value),
+            "event" | "id" if value.len() > MAX_FIELD_BYTES => {}
             "event" => self.event().event = Some(value.to_owned()),
             "id" if !value.contains('\0') => self.event().id = Some(value.to_owned()),
             "retry" => {
@@ -223,6 +228,18 @@ mod tests {
         let told = told.into_iter().next().unwrap().unwrap();
         assert_eq!((told.id.as_deref(), told.retry), (Some("7"), Some(10)));
         assert_eq!((told.event.as_deref(), told.data.as_deref()), (Some("response"), Some("")));
+    }
+
+    #[test]
+    fn an_id_and_a_name_have_a_maximum_length() {
+        for (length, is_kept) in [(MAX_FIELD_BYTES, true), (MAX_FIELD_BYTES + 1, false)] {
+            let field = "x".repeat(length);
+            let body = Bytes::from(format!("id: {field}\nevent: {field}\ndata: hello\n\n"));
+            let read = events(stream::iter([Ok(body)]), 1 << 20);
+            let event = read.collect::<Vec<_>>().now_or_never().unwrap().swap_remove(0).unwrap();
+            assert_eq!((event.id.is_some(), event.event.is_some()), (is_kept, is_kept), "{length}");
+            assert_eq!(event.data.as_deref(), Some("hello"));
+        }
     }
 
     #[test]

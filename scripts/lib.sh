@@ -12,7 +12,7 @@ fail() {
 # Debian packages, by purpose.
 build_packages=(pkg-config libopus-dev cmake make g++ libclang-dev espeak-ng python3 python3-venv python3-pip)
 command -v npm >/dev/null || build_packages+=(npm)
-service_packages=(postgresql redis-server nginx libfaketime strace prometheus)
+service_packages=(postgresql redis-server nginx libnginx-mod-stream libfaketime strace prometheus)
 # Most tests run in the headless shell, which takes 60 % of the time of the full browser.
 browser_packages=(chromium chromium-headless-shell)
 counting_packages=(valgrind)

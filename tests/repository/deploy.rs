@@ -110,7 +110,7 @@ fn nginx_logs_neither_queries_nor_ids() {
         .filter(|word| word.starts_with('$'))
         .collect();
     let plain = [
-        "$remote_addr",
+        "$proxy_protocol_addr",
         "$time_iso8601",
         "$request_method",
         "$logged_path",

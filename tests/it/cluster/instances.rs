@@ -1,5 +1,6 @@
 //! Real instances of the program behind a real nginx, on loopback ports. Not for the requests to them.
 
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,10 +18,10 @@ pub(super) const SECRET: &str = "a secret of all instances";
 /// Number of instances, as in `deploy/`.
 pub(super) const INSTANCES: usize = 3;
 /// Time limit for the start of a program.
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// A child process, killed when dropped.
-struct Program(Child);
+pub(super) struct Program(Child);
 
 impl Program {
     fn start(command: &mut Command, log: &Path) -> Self {
@@ -172,7 +173,7 @@ impl Instances {
         let port = free_port();
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<u16> = all.iter().map(|instance| instance.port).collect();
-        let nginx = nginx(port, &ports, folder.path());
+        let nginx = nginx(port, &ports, folder.path(), &[]);
         let cluster = Self { all, redis, port, vendors, _nginx: nginx, nginx_folder: folder };
         let begun = Instant::now();
         while reqwest::get(cluster.url("/healthz")).await.is_err() {
@@ -192,8 +193,13 @@ impl Instances {
     }
 }
 
-/// Starts nginx with the configuration of `deploy/`, with these addresses.
-fn nginx(port: u16, instances: &[u16], folder: &Path) -> Program {
+/// Starts nginx with the configuration of `deploy/`, with these addresses and changes.
+pub(super) fn nginx(
+    port: u16,
+    instances: &[u16],
+    folder: &Path,
+    changes: &[(&str, &str)],
+) -> Program {
     let shipped = hearken_test_support::repository().join("deploy/nginx.conf");
     let mut config = std::fs::read_to_string(shipped).unwrap();
     let mut change = |from: &str, to: String| {
@@ -205,7 +211,13 @@ fn nginx(port: u16, instances: &[u16], folder: &Path) -> Program {
     }
     change("listen 80;", format!("listen 127.0.0.1:{port};"));
     change("worker_processes auto;", "worker_processes 1;".into());
+    for (from, to) in changes {
+        change(from, (*to).to_owned());
+    }
     let here = folder.display();
+    change("/run/hearken-nginx.sock", format!("{here}/socket"));
+    // Debian's modules are loaded from the folder of `-p`.
+    symlink("/usr/lib/nginx/modules", folder.join("modules")).unwrap();
     let places: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
         .map(|what| format!("{what}_temp_path {here}/{what};\n"))

@@ -7,3 +7,4 @@ mod instances;
 mod killed;
 pub(crate) mod load;
 mod text_cutting;
+mod unfinished;

@@ -101,6 +101,22 @@ fn nginx_admits_the_largest_bodies_of_each_route() {
 }
 
 #[test]
+fn nginx_holds_bodies_in_memory_only() {
+    let config = text("nginx.conf");
+    let (always, named) = config.split_once("location @named {").unwrap();
+    let (named, _) = named.split_once('}').unwrap();
+    assert!(always.contains("    proxy_request_buffering off;"), "bodies are not held");
+    assert_eq!(config.matches("proxy_request_buffering on;").count(), 1);
+    for line in [
+        "proxy_request_buffering on;",
+        "client_max_body_size 256k;",
+        "client_body_buffer_size 256k;",
+    ] {
+        assert!(named.contains(line), "a body that is held fits in memory: {line}");
+    }
+}
+
+#[test]
 fn nginx_logs_neither_queries_nor_ids() {
     let config = text("nginx.conf");
     let (_, format) = config.split_once("log_format ").unwrap();

@@ -12,7 +12,7 @@ use futures_util::future::LocalBoxFuture;
 use hearken_base::slots::{NoSlot, Slot, Slots};
 use socket2::SockRef;
 
-use crate::config::Config;
+use crate::config::{Config, TrustedProxies};
 use crate::http;
 
 /// Time after which a peer that accepts no data is disconnected (`TCP_USER_TIMEOUT`).
@@ -27,32 +27,32 @@ const OTHER_CONNECTIONS: usize = 2_000;
 const MOST_IDLE: usize = 4_096;
 const MOST_IDLE_OF_ADDRESS: usize = 512;
 
-/// Limits of TCP connections. Programs on this machine are exempt from the limit per address; so is
-/// a proxy in a private network, if proxies are trusted.
+/// Limits of TCP connections. Programs on this machine and trusted proxies are exempt from the limit
+/// per address.
 #[derive(Clone)]
 pub(super) struct Connections {
     slots: Slots,
-    trust_proxy: bool,
+    proxies: TrustedProxies,
 }
 
 impl Connections {
     pub(super) fn new(config: &Config) -> Self {
         let slots = Slots::with_share(most(config), config.http.address_percent);
-        Self { slots, trust_proxy: config.ota.trust_proxy }
+        Self { slots, proxies: TrustedProxies::new(config) }
     }
 
     /// Creates the limits of connections without a request in progress; each may buffer part of a request head.
     pub(super) fn idle(config: &Config) -> Self {
         let slots = Slots::new(MOST_IDLE, MOST_IDLE_OF_ADDRESS);
-        Self { slots, trust_proxy: config.ota.trust_proxy }
+        Self { slots, proxies: TrustedProxies::new(config) }
     }
 
     pub(super) fn slot(&self, peer: Option<IpAddr>) -> Result<Slot, NoSlot> {
-        let limited = peer.filter(|peer| match http::Peer::at(*peer) {
-            http::Peer::Machine => false,
-            http::Peer::Network => !self.trust_proxy,
-            http::Peer::Elsewhere => true,
-        });
+        let is_limited = |peer: &IpAddr| {
+            http::Peer::at(*peer) != http::Peer::Machine
+                && !http::is_trusted_proxy(*peer, &self.proxies)
+        };
+        let limited = peer.filter(is_limited);
         self.slots.take(limited.map(|peer| http::network_of(peer).to_string()).as_deref())
     }
 
@@ -136,7 +136,8 @@ mod tests {
 
     /// Returns how many of a thousand connections from this address are accepted.
     fn accepted(trust_proxy: bool, peer: &str) -> usize {
-        let connections = Connections { slots: Slots::with_share(100, 20), trust_proxy };
+        let proxies = if trust_proxy { TrustedProxies::Near } else { TrustedProxies::None };
+        let connections = Connections { slots: Slots::with_share(100, 20), proxies };
         let peer = Some(peer.parse().unwrap());
         (0..1_000).map_while(|_| connections.slot(peer).ok()).collect::<Vec<_>>().len()
     }
@@ -162,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_is_counted_until_its_service_is_done_with_it() {
-        let connections = Connections { slots: Slots::new(1, 1), trust_proxy: false };
+        let connections = Connections { slots: Slots::new(1, 1), proxies: TrustedProxies::None };
         let slots = connections.slots.clone();
         // Simulates a peer whose TLS handshake does not end.
         let silent = fn_service(|_: TcpStream| std::future::pending::<Result<(), ()>>());

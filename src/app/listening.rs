@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::connections::{self, Connections};
 use super::frontends::FrontendRoutes;
 use super::threads;
-use crate::config::{AuthRequired, Config};
+use crate::config::{AuthRequired, Config, TrustedProxies};
 use crate::http::kept_connections::watch;
 use crate::http::{self, MiddlewareState};
 use crate::liveness::Liveness;
@@ -47,7 +47,7 @@ pub(super) fn listen(
         &config.http,
         own_names(config),
         tokens(config)?,
-        config.ota.trust_proxy,
+        TrustedProxies::new(config),
         &routes.health.cluster,
     ));
     let marks = liveness.clone();

@@ -6,9 +6,9 @@ use hearken_base::ms::in_ms;
 use hearken_base::{Secret, log};
 use serde_json::{Value, json};
 
-use super::Config;
 use super::error::ConfigError;
 use super::schema::{Key, Kind, plain, reference};
+use super::{Config, Network};
 
 /// Shortest accepted secret, in bytes.
 const MIN_SECRET_BYTES: usize = 16;
@@ -24,6 +24,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     currency(config)?;
     consent(config)?;
     cors(config)?;
+    proxies(config)?;
     redis(config)?;
     tls(config)?;
     log::filter(&config.log.level).map(drop).map_err(|_| {
@@ -175,6 +176,17 @@ fn cors(config: &Config) -> Result<(), ConfigError> {
         if site.is_none() && origin != "*" {
             let remedy = "use sites such as https://museum.example, or *";
             return Err(ConfigError::value("http.cors_origins", origin, remedy));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the networks of proxies.
+fn proxies(config: &Config) -> Result<(), ConfigError> {
+    for text in &config.server.trusted_proxies {
+        if text.parse::<Network>().is_err() {
+            let remedy = "use addresses or networks such as 10.0.0.5 or 10.0.0.0/8";
+            return Err(ConfigError::value("server.trusted_proxies", text, remedy));
         }
     }
     Ok(())

@@ -26,6 +26,7 @@ pub mod log;
 mod mask;
 pub mod names;
 mod ota;
+mod proxies;
 pub mod reader;
 pub mod reference;
 pub mod schema;
@@ -72,6 +73,7 @@ pub use instant::{InstantConfig, InstantMode};
 pub use log::{LogConfig, LogFormat};
 pub use mask::masked;
 pub use ota::OtaConfig;
+pub use proxies::{Network, NotANetwork, TrustedProxies};
 pub use reader::{Loaded, load, load_text, load_with_origins};
 pub use server::ServerConfig;
 pub use tls::TlsConfig;
@@ -87,8 +89,8 @@ pub struct Config {
     /// Per-address rate limits, cross-origin access and accepted host names. An IPv6
     /// address counts as its /64 network. Programs on this machine and clients that send
     /// the admin token, `gateway.token`, `chat.token` or `museum.token` are subject to
-    /// `requests_per_minute` only. Behind a proxy, set `ota.trust_proxy`; otherwise all of
-    /// its clients count as one address.
+    /// `requests_per_minute` only. Behind a proxy, set `server.trusted_proxies`;
+    /// otherwise all of its clients count as one address.
     pub http: HttpConfig,
     /// TLS for all clients. Without a certificate, the server speaks plain HTTP only. The
     /// files are reloaded when they change and on SIGHUP; open connections are not

@@ -26,9 +26,10 @@ pub struct OtaConfig {
     /// `bread-compact-wifi_2.4.2.bin`, offered to boards of that type with an older
     /// version. Empty offers none.
     pub firmware_dir: PathBuf,
-    /// Trust the headers `X-Forwarded-Proto`, `-Host`, `-Port` and `-For` of requests.
-    /// Enable it only behind a proxy that sets them: it determines the addresses sent to
-    /// devices, and the client address for rate limits.
+    /// Without `server.trusted_proxies`: trust the headers `X-Forwarded-Proto`, `-Host`,
+    /// `-Port` and `-For` of every request that comes from this machine or one of its
+    /// private networks, with the last address in `-For`. Clients in these networks can
+    /// then invent an address: `server.trusted_proxies` trusts the proxy alone.
     pub trust_proxy: bool,
 }
 

@@ -23,6 +23,13 @@ pub struct ServerConfig {
     /// Maximum number of concurrent device connections; further ones get 503.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: usize,
+    /// Addresses or networks of the proxies in front of the server, such as `10.0.0.5` or
+    /// `10.0.0.0/8`. The headers `X-Forwarded-Proto`, `-Host`, `-Port` and `-For` of their
+    /// requests, and of no others, determine the addresses sent to devices, and the client
+    /// address for limits and ownership: the last address in `-For` that is not in this
+    /// list. List only proxies that set all of them. Empty trusts none, unless
+    /// `ota.trust_proxy` is set.
+    pub trusted_proxies: Vec<String>,
     /// Grace period for open connections to finish when the server stops.
     #[schemars(range(min = 100, max = 10_000))]
     pub shutdown_timeout_ms: u64,
@@ -49,6 +56,7 @@ impl Default for ServerConfig {
             workers: 0,
             audio_threads: 0,
             max_connections: 10_000,
+            trusted_proxies: Vec::new(),
             shutdown_timeout_ms: 8_000,
             record_dir: PathBuf::new(),
             max_recordings_mib: 1_024,

@@ -35,7 +35,7 @@ use tracing::Instrument as _;
 use self::limits::{Limits, OverLimit};
 use self::origin::OriginRules;
 use self::traffic::Traffic;
-use crate::config::HttpConfig;
+use crate::config::{HttpConfig, TrustedProxies};
 use crate::http::audit::{NotedRefusals, audited};
 use crate::http::fault::answer;
 use crate::http::held_body::hold;
@@ -65,19 +65,19 @@ pub struct MiddlewareState {
 
 impl MiddlewareState {
     /// Creates the state from the configuration. `names` are further names of this server, `tokens`
-    /// those of administrators and applications. Behind a trusted proxy, client addresses are taken
-    /// from its header. All instances of the server share the rate limits.
+    /// those of administrators and applications. Behind one of the proxies, client addresses are
+    /// taken from its header. All instances of the server share the rate limits.
     pub fn new(
         config: &HttpConfig,
         names: impl IntoIterator<Item = String>,
         tokens: Vec<Secret>,
-        trust_proxy: bool,
+        proxies: TrustedProxies,
         cluster: &Cluster,
     ) -> Self {
         let names: Vec<String> = config.host_names.iter().cloned().chain(names).collect();
         Self {
             origins: OriginRules::new(&names, &config.cors_origins),
-            limits: Limits::new(config, tokens, trust_proxy, cluster),
+            limits: Limits::new(config, tokens, proxies, cluster),
             traffic: Arc::default(),
             refusals: Arc::default(),
         }
@@ -91,11 +91,6 @@ impl MiddlewareState {
     /// Returns the address of a client, as a key for rate limits.
     pub(crate) fn address_of(&self, request: &HttpRequest) -> String {
         self.limits.address_of(request)
-    }
-
-    /// Returns true if the server is behind a trusted proxy.
-    pub(crate) fn trusts_proxy(&self) -> bool {
-        self.limits.trust_proxy()
     }
 
     /// Returns true if a client is exempt from the limits per address.
@@ -142,8 +137,16 @@ pub(crate) fn address_of(request: &HttpRequest) -> String {
 
 /// Returns the name under which a client without a credential owns what it creates.
 pub(crate) fn owner_of(request: &HttpRequest) -> String {
-    let trust_proxy = middleware_state(request).is_some_and(|state| state.trusts_proxy());
-    peer::owner_of(request, trust_proxy)
+    peer::owner_of(request, proxies_of(request))
+}
+
+/// Returns true if a trusted proxy sent the request: its headers are valid.
+pub(crate) fn is_from_trusted_proxy(request: &HttpRequest) -> bool {
+    peer::is_from_trusted_proxy(request, proxies_of(request))
+}
+
+fn proxies_of(request: &HttpRequest) -> &TrustedProxies {
+    middleware_state(request).map_or(&TrustedProxies::None, |state| state.limits.proxies())
 }
 
 /// Wraps an application in this middleware.

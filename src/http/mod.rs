@@ -63,7 +63,7 @@ pub use devices::ota::{OtaConfigError, OtaRules};
 pub use health::{Dependencies, Health};
 pub use middleware::{MiddlewareState, behind};
 pub use paths::VISION as VISION_PATH;
-pub use peer::{Peer, network_of};
+pub use peer::{Peer, is_trusted_proxy, network_of};
 pub use tools::tools_api::{ToolTokens, ToolsApi};
 
 /// Access control of devices and users, and the rules of the OTA responses.

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use actix_web::HttpRequest;
 
+use crate::config::TrustedProxies;
+
 /// Headers with which proxies mark a forwarded request, besides those of [`is_forwarding`].
 const FORWARDING: [&str; 6] =
     ["forwarded", "x-real-ip", "x-original-host", "x-cluster-client-ip", "cf-connecting-ip", "via"];
@@ -61,23 +63,56 @@ fn forwarded_address(text: &str) -> Option<IpAddr> {
     bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))
 }
 
-/// Returns the address of a client: behind a trusted proxy, the last address in the proxy's header,
-/// which the proxy itself has seen, or the proxy's own if it wrote none. An IPv6 client is counted
-/// by its /64 network, since it can use all addresses in it.
-pub(crate) fn address_of(request: &HttpRequest, trust_proxy: bool) -> String {
-    let forwarded = request.headers().get_all("x-forwarded-for").last().filter(|_| trust_proxy);
-    let forwarded = forwarded.and_then(|v| forwarded_address(v.to_str().ok()?.rsplit(',').next()?));
-    match forwarded.or_else(|| request.peer_addr().map(|peer| peer.ip())) {
+/// Returns true if a connection from this address is that of a trusted proxy.
+pub fn is_trusted_proxy(peer: IpAddr, proxies: &TrustedProxies) -> bool {
+    match proxies {
+        TrustedProxies::None => false,
+        TrustedProxies::Near => Peer::at(peer) != Peer::Elsewhere,
+        TrustedProxies::Listed(networks) => networks.iter().any(|network| network.contains(peer)),
+    }
+}
+
+/// Returns true if a trusted proxy sent the request: its headers are valid.
+pub(crate) fn is_from_trusted_proxy(request: &HttpRequest, proxies: &TrustedProxies) -> bool {
+    request.peer_addr().is_some_and(|peer| is_trusted_proxy(peer.ip(), proxies))
+}
+
+/// Returns the address of a client: behind a trusted proxy, the last address in the proxy's header
+/// that is not one of listed proxies, or the proxy's own if it wrote none.
+fn client_of(request: &HttpRequest, proxies: &TrustedProxies) -> Option<IpAddr> {
+    let peer = request.peer_addr()?.ip();
+    if !is_trusted_proxy(peer, proxies) {
+        return Some(peer);
+    }
+    let lines = request.headers().get_all("x-forwarded-for");
+    let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap_or_default()).collect();
+    let mut client = peer;
+    for text in lines.into_iter().rev().flat_map(|line| line.rsplit(',')) {
+        let Some(address) = forwarded_address(text) else { break };
+        client = address;
+        // Only the last address was seen by a proxy that is not listed.
+        let is_in_chain = matches!(proxies, TrustedProxies::Listed(_));
+        if !is_in_chain || !is_trusted_proxy(address, proxies) {
+            break;
+        }
+    }
+    Some(client)
+}
+
+/// Returns the address under which a client is counted. An IPv6 client is counted by its /64
+/// network, since it can use all addresses in it.
+pub(crate) fn address_of(request: &HttpRequest, proxies: &TrustedProxies) -> String {
+    match client_of(request, proxies) {
         Some(address) => format!("address {}", network_of(address)),
         None => "address".into(),
     }
 }
 
 /// Returns the name under which a client without a credential owns what it creates: this machine, or its address.
-pub(crate) fn owner_of(request: &HttpRequest, trust_proxy: bool) -> String {
+pub(crate) fn owner_of(request: &HttpRequest, proxies: &TrustedProxies) -> String {
     match Peer::of(request) {
         Peer::Machine => MACHINE.into(),
-        Peer::Network | Peer::Elsewhere => address_of(request, trust_proxy),
+        Peer::Network | Peer::Elsewhere => address_of(request, proxies),
     }
 }
 
@@ -156,16 +191,17 @@ pub(crate) mod tests {
     #[test]
     fn the_part_of_an_address_that_its_owner_can_choose_does_not_count() {
         let forwarded = [("x-forwarded-for", "203.0.113.1, 198.51.100.2")];
-        let forwarded = request("192.0.2.7", &forwarded);
-        assert_eq!(address_of(&forwarded, false), "address 192.0.2.7");
-        assert_eq!(address_of(&forwarded, true), "address 198.51.100.2");
+        let forwarded = request("192.168.2.7", &forwarded);
+        assert_eq!(address_of(&forwarded, &TrustedProxies::None), "address 192.168.2.7");
+        assert_eq!(address_of(&forwarded, &TrustedProxies::Near), "address 198.51.100.2");
         for (from, address) in [
             ("[2001:db8::1]", "address 2001:db8::"),
             ("[2001:db8::ffff:1:2:3]", "address 2001:db8::"),
             ("[2001:db8:0:1::1]", "address 2001:db8:0:1::"),
             ("[::ffff:192.0.2.7]", "address 192.0.2.7"),
         ] {
-            assert_eq!(address_of(&request(from, &[]), false), address, "{from}");
+            let counted = address_of(&request(from, &[]), &TrustedProxies::None);
+            assert_eq!(counted, address, "{from}");
         }
         for (told, address) in [
             ("2001:db8::2", "address 2001:db8::"),
@@ -173,11 +209,42 @@ pub(crate) mod tests {
             ("[2001:db8::2]:4000", "address 2001:db8::"),
             ("203.0.113.2:4000", "address 203.0.113.2"),
             ("203.0.113.2:4001", "address 203.0.113.2"),
-            ("unknown", "address 192.0.2.7"),
-            ("", "address 192.0.2.7"),
+            ("unknown", "address 192.168.2.7"),
+            ("", "address 192.168.2.7"),
         ] {
-            let forwarded = request("192.0.2.7", &[("x-forwarded-for", told)]);
-            assert_eq!(address_of(&forwarded, true), address, "{told}");
+            let forwarded = request("192.168.2.7", &[("x-forwarded-for", told)]);
+            assert_eq!(address_of(&forwarded, &TrustedProxies::Near), address, "{told}");
         }
+    }
+
+    #[test]
+    fn only_trusted_proxies_tell_the_address_of_a_client() {
+        let listed = ["10.0.0.5", "203.0.113.0/24"].map(|network| network.parse().unwrap());
+        let listed = TrustedProxies::Listed(listed.to_vec());
+        for (from, told, by_near, by_listed) in [
+            ("203.0.113.7", "1.2.3.4", "203.0.113.7", "1.2.3.4"),
+            ("10.0.0.5", "1.2.3.4", "1.2.3.4", "1.2.3.4"),
+            ("10.0.0.6", "1.2.3.4", "1.2.3.4", "10.0.0.6"),
+            ("198.51.100.1", "1.2.3.4", "198.51.100.1", "198.51.100.1"),
+            // The client has invented the first address.
+            ("10.0.0.5", "9.9.9.9, 1.2.3.4, 203.0.113.7", "203.0.113.7", "1.2.3.4"),
+            ("10.0.0.5", "9.9.9.9, 10.0.0.6", "10.0.0.6", "10.0.0.6"),
+            ("10.0.0.5", "1.2.3.4, unknown, 203.0.113.7", "203.0.113.7", "203.0.113.7"),
+            ("10.0.0.5", "203.0.113.8,203.0.113.7", "203.0.113.7", "203.0.113.8"),
+        ] {
+            let forwarded = request(from, &[("x-forwarded-for", told)]);
+            for (proxies, address) in [(TrustedProxies::Near, by_near), (listed.clone(), by_listed)]
+            {
+                let counted = address_of(&forwarded, &proxies);
+                assert_eq!(counted, format!("address {address}"), "{from} {told} {proxies:?}");
+            }
+        }
+        let lines = TestRequest::default().peer_addr("10.0.0.5:1".parse().unwrap());
+        let lines = lines.append_header(("x-forwarded-for", "9.9.9.9, 1.2.3.4"));
+        let lines = lines.append_header(("x-forwarded-for", "203.0.113.7")).to_http_request();
+        assert_eq!(address_of(&lines, &listed), "address 1.2.3.4");
+        assert_eq!(address_of(&lines, &TrustedProxies::Near), "address 203.0.113.7");
+        assert!(is_from_trusted_proxy(&lines, &listed));
+        assert!(!is_from_trusted_proxy(&request("10.0.0.6", &[]), &listed));
     }
 }

@@ -60,7 +60,10 @@ fn files_of_earlier_versions_work_with_warnings() {
     let added = |name: &str| {
         matches!(
             name,
-            "speculation.enabled" | "dialogue.answer_seconds" | "server.max_recordings_mib"
+            "speculation.enabled"
+                | "dialogue.answer_seconds"
+                | "server.max_recordings_mib"
+                | "server.trusted_proxies"
         ) || name.starts_with("instant.")
     };
     let keys = config::schema::reference().keys.iter();

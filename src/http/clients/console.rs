@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use url::Position;
 
 use crate::http::fault::not_found;
-use crate::http::middleware::{MiddlewareState, middleware_state};
+use crate::http::middleware::is_from_trusted_proxy;
 use crate::http::request_identity::reached_at;
 
 /// Path of the console.
@@ -90,8 +90,7 @@ fn content_type(extension: &str) -> &'static str {
 /// Returns the content security policy of the page: no access to other servers, and no inline scripts or styles.
 fn policy(request: &HttpRequest) -> String {
     // Headers of a proxy count only if proxies are trusted: any client can send them.
-    let trust_proxy = middleware_state(request).is_some_and(MiddlewareState::trusts_proxy);
-    let reached = reached_at(request, trust_proxy).ok();
+    let reached = reached_at(request, is_from_trusted_proxy(request)).ok();
     let host = reached.as_ref().map(|url| &url[Position::BeforeHost..Position::AfterPort]);
     let host = host.unwrap_or("localhost");
     format!(

@@ -27,7 +27,7 @@ use crate::http::AccessControl;
 use crate::http::devices::device_identity::{AdmissionRule, Boot};
 use crate::http::devices::firmware;
 use crate::http::fault::{Refusal, RouteResult, refusal, store_failed};
-use crate::http::middleware::address_of;
+use crate::http::middleware::{address_of, is_from_trusted_proxy};
 use crate::http::request_identity::{Caller, body, given, reached_at, tidy};
 
 /// Maximum size of a device's report, in bytes; real ones have 2 to 4 KB.
@@ -54,7 +54,6 @@ pub struct OtaRules {
     /// Configured WebSocket address; `None` to derive it from the device's request.
     websocket: Option<Url>,
     pub(crate) firmware_dir: PathBuf,
-    trust_proxy: bool,
 }
 
 /// Invalid setting of `[ota]`.
@@ -91,7 +90,6 @@ impl OtaRules {
             timezone,
             websocket,
             firmware_dir: config.firmware_dir.clone(),
-            trust_proxy: config.trust_proxy,
         })
     }
 
@@ -148,7 +146,7 @@ pub(crate) async fn check(
     payload: web::Payload,
     access: web::Data<AccessControl>,
 ) -> RouteResult {
-    let reached = reached_at(&request, access.ota.trust_proxy)?;
+    let reached = reached_at(&request, is_from_trusted_proxy(&request))?;
     if request.method() == Method::GET && given(&request, "device-id").is_none() {
         let address = access.ota.websocket_at(&reached);
         let about = format!("Boards with this OTA address connect to {address}\n");

@@ -12,7 +12,7 @@ use hearken_base::Secret;
 use hearken_base::slots::{Slot, Slots};
 use hearken_cluster::{Cluster, RateLimit};
 
-use crate::config::HttpConfig;
+use crate::config::{HttpConfig, TrustedProxies};
 use crate::http::paths::routed;
 use crate::http::peer::{Peer, address_of};
 use crate::http::request_identity::{session_of, shows};
@@ -43,7 +43,7 @@ pub(super) struct Limits {
     /// Requests in progress of [`MONITORING`].
     monitoring: Slots,
     tokens: Vec<Secret>,
-    trust_proxy: bool,
+    proxies: TrustedProxies,
 }
 
 /// Rate limits of `/api`. A client with a valid token, such as a backend with many users, is
@@ -64,11 +64,11 @@ pub(super) enum OverLimit {
 
 impl Limits {
     /// Creates the limits. `tokens` are those of administrators and applications; empty ones are
-    /// left out. Behind a trusted proxy, addresses are taken from its header.
+    /// left out. Behind one of the proxies, addresses are taken from its header.
     pub(super) fn new(
         config: &HttpConfig,
         tokens: Vec<Secret>,
-        trust_proxy: bool,
+        proxies: TrustedProxies,
         cluster: &Cluster,
     ) -> Self {
         let limit = |name, per_minute| Some(cluster.limit(name, NonZeroU32::new(per_minute)?));
@@ -82,7 +82,7 @@ impl Limits {
             requests: Slots::new(usize::MAX, config.requests_at_once),
             monitoring: Slots::new(usize::MAX, config.requests_at_once),
             tokens: tokens.into_iter().filter(|token| !token.is_empty()).collect(),
-            trust_proxy,
+            proxies,
         }
     }
 
@@ -127,14 +127,14 @@ impl Limits {
         }
     }
 
-    /// Returns true if addresses are taken from the header of a trusted proxy.
-    pub(super) fn trust_proxy(&self) -> bool {
-        self.trust_proxy
+    /// Returns the proxies whose headers are trusted.
+    pub(super) fn proxies(&self) -> &TrustedProxies {
+        &self.proxies
     }
 
     /// Returns the address of a client.
     pub(super) fn address_of(&self, request: &HttpRequest) -> String {
-        address_of(request, self.trust_proxy)
+        address_of(request, &self.proxies)
     }
 
     /// Returns true for programs on this machine, and clients with a valid token.
@@ -177,7 +177,7 @@ mod tests {
 
     fn limits(config: &HttpConfig) -> Limits {
         let tokens = vec![Secret::new("valid"), Secret::new("")];
-        Limits::new(config, tokens, false, &Cluster::alone())
+        Limits::new(config, tokens, TrustedProxies::None, &Cluster::alone())
     }
 
     fn request(from: &str, headers: &[(&'static str, &str)]) -> HttpRequest {

@@ -28,7 +28,7 @@ impl Small {
                     &config,
                     names,
                     vec![Secret::new("valid")],
-                    true,
+                    TrustedProxies::Near,
                     &Cluster::alone(),
                 ));
                 let server = HttpServer::new(move || {

@@ -26,6 +26,7 @@ use actix_web::middleware::{Condition, Next, from_fn};
 use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, ResponseError, web};
 use futures_util::FutureExt as _;
 use hearken_base::Secret;
+use hearken_base::paced_log::PacedLog;
 use hearken_base::slots::{NoSlot, Slot, Slots};
 use hearken_cluster::Cluster;
 use hearken_proto::fault::Fault;
@@ -52,6 +53,8 @@ pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 const MAX_REQUEST_ID_CHARS: usize = 64;
 /// Maximum length of a path in a log line, in characters, for requests without a route.
 const MAX_PATH_CHARS: usize = 120;
+/// Maximum number of log lines per minute of requests without a route, and of requests over a limit.
+const MAX_REFUSED_LINES: u32 = 60;
 /// Seconds for which a browser caches a CORS preflight response.
 const PREFLIGHT_SECONDS: usize = 3_600;
 
@@ -61,6 +64,9 @@ pub struct MiddlewareState {
     limits: Limits,
     traffic: Arc<Traffic>,
     refusals: Arc<NotedRefusals>,
+    /// Log lines of requests without a route, and of requests over a limit: anyone can cause them.
+    unrouted: PacedLog,
+    over_limit: PacedLog,
 }
 
 impl MiddlewareState {
@@ -80,12 +86,23 @@ impl MiddlewareState {
             limits: Limits::new(config, tokens, proxies, cluster),
             traffic: Arc::default(),
             refusals: Arc::default(),
+            unrouted: PacedLog::with_limit(MAX_REFUSED_LINES),
+            over_limit: PacedLog::with_limit(MAX_REFUSED_LINES),
         }
     }
 
     /// Returns the request statistics.
     pub fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
+    }
+
+    /// Returns the limit of the log lines of a kind of request; `None` if there is none.
+    fn limit_of_lines(&self, status: u16, has_route: bool) -> Option<&PacedLog> {
+        match status {
+            429 => Some(&self.over_limit),
+            _ if !has_route => Some(&self.unrouted),
+            _ => None,
+        }
     }
 
     /// Returns the address of a client, as a key for rate limits.
@@ -279,7 +296,8 @@ async fn named(
     Ok(response)
 }
 
-/// Logs and counts the request, without its query and its body.
+/// Logs and counts the request, without its query and its body. `left_out` is the number of similar
+/// requests that were not logged.
 async fn logged(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -294,9 +312,10 @@ async fn logged(
         Ok(response) => (response.status(), response.request().match_pattern()),
         Err(error) => (error.as_response_error().status_code(), None),
     };
-    if let Some(state) = state {
+    if let Some(state) = &state {
         state.traffic.count(&method, route.as_deref(), status, took);
     }
+    let has_route = route.is_some();
     let path = route.map_or(Cow::Owned(path), Cow::Owned);
     let status = status.as_u16();
     let ms = took.as_millis();
@@ -305,7 +324,15 @@ async fn logged(
             tracing::debug!(%method, %path, status, ms, "answered")
         }
         _ if status >= 500 => tracing::warn!(%method, %path, status, ms, "answered"),
-        _ => tracing::info!(%method, %path, status, ms, "answered"),
+        _ => {
+            let log = |left_out: Option<u64>| {
+                tracing::info!(%method, %path, status, ms, left_out, "answered");
+            };
+            match state.as_ref().and_then(|state| state.limit_of_lines(status, has_route)) {
+                Some(limit) => limit.log(log),
+                None => log(None),
+            }
+        }
     }
     outcome.map(ServiceResponse::map_into_boxed_body)
 }

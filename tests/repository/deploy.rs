@@ -42,6 +42,9 @@ fn no_container_has_more_rights_than_it_needs() {
         assert_eq!(key(service, "read_only").as_bool(), Some(true), "{name}");
         assert!(!words(key(service, "tmpfs")).is_empty(), "{name}: no writable folder");
         assert!(key(service, "pids_limit").as_i64().is_some(), "{name}");
+        let options = &key(service, "logging")["options"];
+        assert!(options["max-size"].as_str().is_some(), "{name}: its log may fill the disk");
+        assert!(options["max-file"].as_str().is_some(), "{name}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! trace ids. Not for the format.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use futures_util::SinkExt as _;
 use hearken_test_support::eventually;
@@ -73,7 +74,7 @@ async fn warnings_about_invalid_frames_of_a_device_are_limited_to_five() {
         socket.feed(Message::text(nonsense[n % 3])).await.ok();
     }
     socket.flush().await.ok();
-    let left = "left out further warnings about a peer that has gone";
+    let left = "left out further lines of this kind";
     let left_out = eventually("the disconnect", async || lines(&server, left).pop()).await;
     let warned = ["cannot read a text frame", "ignored a message of unknown type"];
     let warned: usize = warned.iter().map(|message| lines(&server, message).len()).sum();
@@ -84,6 +85,36 @@ async fn warnings_about_invalid_frames_of_a_device_are_limited_to_five() {
     );
     let closed = "closing: the device sends too many text frames";
     assert_eq!(lines(&server, closed).len(), 1);
+}
+
+#[tokio::test]
+async fn requests_that_anyone_can_send_do_not_fill_the_log() {
+    const MANY: usize = 400;
+    const MOST_PER_MINUTE: usize = 60;
+    let vendors = Vendors::start().await;
+    let settings = [("HEARKEN__HTTP__REQUESTS_PER_MINUTE", "1")];
+    let server = ServerProcess::start(&vendors, &settings).await;
+    let http = reqwest::Client::new();
+    let begun = Instant::now();
+    for path in ["/nowhere", "/api/nowhere"] {
+        for _ in 0..MANY {
+            http.get(format!("http://{}{path}", server.address)).send().await.unwrap();
+        }
+    }
+    let last = format!("http://{}/xiaozhi/ota/", server.address);
+    http.get(last).send().await.unwrap();
+    let of = |path: &str, status: u16| {
+        let about =
+            |line: &Value| line["fields"]["path"] == path && line["fields"]["status"] == status;
+        lines(&server, "answered").iter().filter(|line| about(line)).count()
+    };
+    eventually("the last request", async || (of("/xiaozhi/ota/", 200) == 1).then_some(())).await;
+    let minutes = usize::try_from(begun.elapsed().as_secs() / 60).unwrap() + 2;
+    for (path, status) in [("/nowhere", 404), ("/api/nowhere", 429)] {
+        let logged = of(path, status);
+        assert!(logged >= MOST_PER_MINUTE, "{path}: {logged}");
+        assert!(logged <= MOST_PER_MINUTE * minutes, "{path}: {logged} in {minutes} minutes");
+    }
 }
 
 /// The trace ids of the spans of a line.

@@ -14,6 +14,18 @@ use super::ChatService;
 use super::budget::whole_exchanges;
 use super::state_tools::summary;
 
+/// Placeholder for the state in instructions.
+const STATE: &str = "{state}";
+
+/// Reports whether the instructions contain the state.
+pub(super) fn instructions_have_state(service: &ChatService) -> bool {
+    let role = service.role().unwrap_or_default();
+    match role.system_prompt.trim() {
+        "" => service.settings.get().system_prompt.contains(STATE),
+        own => own.contains(STATE),
+    }
+}
+
 /// Builds the prompt of a turn.
 pub(super) fn prompt(
     service: &ChatService,
@@ -30,7 +42,7 @@ pub(super) fn prompt(
         if own.is_empty() { &settings.system_prompt } else { own },
         &[
             ("{session_name}", &session.name),
-            ("{state}", &summary(state)),
+            (STATE, &summary(state)),
             ("{tools}", &listed(tools)),
             (CURRENT_TIME, &(service.now)()),
         ],

@@ -42,7 +42,8 @@ pub struct ChatSettings {
     /// empty. The service is then open to every client that reaches the port.
     pub open_to_all: bool,
     /// System prompt. `{session_name}`, `{state}`, `{tools}` and `{current_time}` are
-    /// replaced.
+    /// replaced. `{state}` is marked as data, has at most 8,000 characters, and counts as an
+    /// untrusted result for tools of other sources than the state server.
     pub system_prompt: String,
     /// Maximum number of rounds of tool calls in a turn; a further round ends it with
     /// `MAX_ITERATIONS_EXCEEDED`.

@@ -15,7 +15,7 @@ use hearken_dialogue::without_earlier::WithoutEarlier;
 use hearken_dialogue::{Memory, Turn, TurnEnd, TurnError, TurnRecord};
 use hearken_ports::{
     ChatMessage, KeptMessage, KeptTurn, Prompt, RefusedUntil, RequestKey, SessionLock, StateError,
-    StateServer, ToolSource,
+    StateServer, ToolSource, source_names,
 };
 use hearken_proto::chat::{
     AnswerUsage, ChatContext, ChatRequest, ChatResponse, ChatSession, ChatStatus, ContextTool,
@@ -30,7 +30,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::chat_output::ChatOutput;
-use super::context::{prompt, to_stored_message};
+use super::context::{instructions_have_state, prompt, to_stored_message};
 use super::earlier_messages::{earlier_messages, not_refused};
 use super::events::event;
 use super::piece::ChatPiece;
@@ -329,8 +329,10 @@ impl ChatService {
         };
         let chat = self.settings.get();
         let settings = ToolSettings { max_rounds: chat.max_iterations, ..chat.tools.clone() };
-        Toolbox::new(own.into_iter().collect(), others, settings)
-            .with_describer(self.describer.clone())
+        let reads_state = state_tools.is_some() && instructions_have_state(self);
+        let toolbox = Toolbox::new(own.into_iter().collect(), others, settings)
+            .with_describer(self.describer.clone());
+        if reads_state { toolbox.with_instructions_from(source_names::STATE) } else { toolbox }
     }
 
     fn prompt(&self, inputs: &TurnInputs, request: &ChatRequest) -> Prompt {

@@ -96,6 +96,18 @@ async fn the_next_message_of_the_session_decides_about_a_call() {
 }
 
 #[tokio::test]
+async fn the_state_in_the_instructions_counts_as_an_untrusted_result() {
+    let mut chat = ChatInProcess::start().await;
+    let camera = Camera::default();
+    let source = camera.clone();
+    chat.service.tools = Arc::new(move |_| vec![Arc::new(source.clone())]);
+    chat.script.thinks(LlmAct::Call("", vec![PHOTO]));
+    let answer = chat.say("look around", None).await.unwrap();
+    assert_eq!(answer.response, "May I take a photo, of the door?");
+    assert_eq!(camera.0.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
 async fn the_speakers_name_is_not_part_of_the_confirmation() {
     let (chat, camera) = asked().await;
     let request = json!({"message": "no", "player_id": "yes"});

@@ -215,6 +215,13 @@ impl Toolbox {
         before: &[ChatMessage],
         counts: &dyn Fn(&Provenance) -> bool,
     ) -> bool {
+        let instructs = |source: &str| {
+            let is_own = than.is_some_and(|than| *than.source == *source);
+            !is_own && counts(&Provenance::untrusted(source, ""))
+        };
+        if self.in_instructions.is_some_and(instructs) {
+            return true;
+        }
         // An answer may repeat results that are no longer in the messages.
         let left_out = before.iter().flat_map(|message| &message.read_from);
         let left_out = left_out.map(|note| ReadTool::parse(note));

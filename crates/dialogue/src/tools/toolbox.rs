@@ -28,6 +28,8 @@ pub struct Toolbox {
     describer: Option<Arc<dyn ImageDescriber>>,
     /// Rate limit of described pictures.
     pictures: Pace,
+    /// Source whose content is in the instructions.
+    pub(super) in_instructions: Option<&'static str>,
     interner: ToolsetInterner,
     known: Mutex<KnownSources>,
     /// Calls that continue even if their turn is cut.
@@ -60,6 +62,7 @@ impl Toolbox {
             others,
             describer: None,
             pictures: image_description::pace(),
+            in_instructions: None,
             interner: ToolsetInterner::default(),
             known,
             finishing,
@@ -87,6 +90,14 @@ impl Toolbox {
     #[must_use]
     pub fn with_describer(mut self, describer: Option<Arc<dyn ImageDescriber>>) -> Self {
         self.describer = describer;
+        self
+    }
+
+    /// Sets the source whose content is in the instructions, such as the state of a world. For the
+    /// tools of other sources, it counts as an untrusted result that the model has read.
+    #[must_use]
+    pub fn with_instructions_from(mut self, source: &'static str) -> Self {
+        self.in_instructions = Some(source);
         self
     }
 
@@ -329,6 +340,8 @@ mod tests {
         assert!(!toolbox.has_read_untrusted(std::slice::from_ref(&asked)));
         asked.note_read(["a".to_owned()]);
         assert!(toolbox.has_read_untrusted(std::slice::from_ref(&asked)));
+        let toolbox = toolbox.with_instructions_from("world");
+        assert!(toolbox.has_read_untrusted(&[]));
     }
 
     #[test]

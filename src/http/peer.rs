@@ -108,11 +108,17 @@ pub(crate) fn address_of(request: &HttpRequest, proxies: &TrustedProxies) -> Str
     }
 }
 
-/// Returns the name under which a client without a credential owns what it creates: this machine, or its address.
+/// Returns the name under which a client without a credential owns what it creates: this machine, or
+/// its address. Of an IPv6 address, the /64 network is that of one customer on the Internet; in
+/// private networks, it is that of everyone: the whole address counts.
 pub(crate) fn owner_of(request: &HttpRequest, proxies: &TrustedProxies) -> String {
-    match Peer::of(request) {
-        Peer::Machine => MACHINE.into(),
-        Peer::Network | Peer::Elsewhere => address_of(request, proxies),
+    if Peer::of(request) == Peer::Machine {
+        return MACHINE.into();
+    }
+    let near = client_of(request, proxies).filter(|client| Peer::at(*client) == Peer::Network);
+    match near {
+        Some(client) => format!("address {}", client.to_canonical()),
+        None => address_of(request, proxies),
     }
 }
 
@@ -215,6 +221,25 @@ pub(crate) mod tests {
             let forwarded = request("192.168.2.7", &[("x-forwarded-for", told)]);
             assert_eq!(address_of(&forwarded, &TrustedProxies::Near), address, "{told}");
         }
+    }
+
+    #[test]
+    fn neighbours_in_a_private_network_own_different_things() {
+        for (from, owner, counted) in [
+            ("[fe80::1:2]", "address fe80::1:2", "address fe80::"),
+            ("[fe80::1:3]", "address fe80::1:3", "address fe80::"),
+            ("[fd00::1:2]", "address fd00::1:2", "address fd00::"),
+            ("[::ffff:192.168.1.2]", "address 192.168.1.2", "address 192.168.1.2"),
+            ("[2001:db8::1:2]", "address 2001:db8::", "address 2001:db8::"),
+            ("203.0.113.7", "address 203.0.113.7", "address 203.0.113.7"),
+            ("[::1]", MACHINE, "address ::"),
+        ] {
+            let request = request(from, &[]);
+            assert_eq!(owner_of(&request, &TrustedProxies::Near), owner, "{from}");
+            assert_eq!(address_of(&request, &TrustedProxies::Near), counted, "{from}");
+        }
+        let behind = request("192.168.1.2", &[("x-forwarded-for", "fd00::1:2")]);
+        assert_eq!(owner_of(&behind, &TrustedProxies::Near), "address fd00::1:2");
     }
 
     #[test]

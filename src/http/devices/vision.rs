@@ -21,6 +21,8 @@ use crate::http::tools::tools_api::ToolsApi;
 
 /// Maximum size of a request, in bytes.
 const MAX_BYTES: usize = 10 << 20;
+/// Maximum number of fields of a form, of which two are used.
+const MAX_FIELDS: usize = 16;
 /// Maximum length of a question, in bytes.
 pub(crate) const MAX_QUESTION_BYTES: u64 = 4 << 10;
 /// Maximum time for the upload of a picture.
@@ -91,8 +93,13 @@ pub(crate) async fn parts(request: &HttpRequest, body: Bytes) -> Result<Picture,
     let mut form = Multipart::with_constraints(whole, boundary, constraints);
     let mut question = String::new();
     let mut file = None;
+    let mut fields = 0;
     let unreadable = |_| wrong("the form cannot be read");
     while let Some(field) = form.next_field().await.map_err(unreadable)? {
+        fields += 1;
+        if fields > MAX_FIELDS {
+            return Err(wrong(&format!("a form has at most {MAX_FIELDS} fields")));
+        }
         match field.name() {
             Some("question") => question = field.text().await.map_err(unreadable)?,
             Some("file") => {
@@ -111,4 +118,26 @@ pub(crate) async fn parts(request: &HttpRequest, body: Bytes) -> Result<Picture,
         asked => asked.to_owned(),
     };
     Ok(Picture { question, mime_type, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_form_has_a_maximum_number_of_fields() {
+        let kind = (CONTENT_TYPE, "multipart/form-data; boundary=b");
+        let request = TestRequest::default().insert_header(kind).to_http_request();
+        let file = "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n";
+        let other = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n";
+        for (others, is_read) in
+            [(0, true), (MAX_FIELDS - 1, true), (MAX_FIELDS, false), (100_000, false)]
+        {
+            let body = format!("{}{file}--b--\r\n", other.repeat(others));
+            let read = parts(&request, body.into()).await;
+            assert_eq!(read.is_ok(), is_read, "{others} further fields");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::StoreError;
 
-/// Most entries of the audit log that are kept.
+/// Most entries of the audit log that are kept, and about a hundred more until it is cut again.
 pub const MAX_AUDIT_ENTRIES: i64 = 100_000;
 
 /// Entry of the audit log.
@@ -53,8 +53,8 @@ pub trait SettingsStore: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<bool, StoreError>;
 
-    /// Adds an audit entry that changes no setting. Of more than [`MAX_AUDIT_ENTRIES`], the oldest are
-    /// deleted.
+    /// Adds an audit entry that changes no setting. Of more than [`MAX_AUDIT_ENTRIES`], the oldest of
+    /// the author with the most entries are deleted.
     async fn note(&self, entry: &AuditEntry) -> Result<(), StoreError>;
 
     /// Returns at most `limit` entries, the latest first; with `before`, only those with smaller

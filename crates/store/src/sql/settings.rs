@@ -9,6 +9,9 @@ use sqlx::any::AnyRow;
 use super::error::SqlError;
 use super::{SqlStore, StoreTransaction, in_time, text, time, unusable};
 
+/// Number of entries after which the audit log is cut again.
+const CUT_EVERY: i64 = 100;
+
 #[async_trait]
 impl SettingsStore for SqlStore {
     async fn settings(&self) -> Result<Vec<(String, Value)>, StoreError> {
@@ -137,9 +140,56 @@ async fn note(work: &mut StoreTransaction, entry: &AuditEntry) -> Result<(), Sql
     .bind(entry.details.to_string())
     .fetch_one(&mut **work)
     .await?;
-    sqlx::query("DELETE FROM audit WHERE number <= $1")
-        .bind(number.saturating_sub(MAX_AUDIT_ENTRIES))
-        .execute(&mut **work)
-        .await?;
+    if number % CUT_EVERY == 0 {
+        cut(work, MAX_AUDIT_ENTRIES).await?;
+    }
     Ok(())
+}
+
+/// Cuts the audit log to this number of entries. The author with the most entries loses the oldest
+/// of them: nobody can push out the entries of others.
+async fn cut(work: &mut StoreTransaction, most: i64) -> Result<(), SqlError> {
+    let count: i64 =
+        sqlx::query_scalar("SELECT COUNT(*) FROM audit").fetch_one(&mut **work).await?;
+    sqlx::query(
+        "DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE who = \
+         (SELECT who FROM audit GROUP BY who ORDER BY COUNT(*) DESC, who LIMIT 1) \
+         ORDER BY number LIMIT $1)",
+    )
+    .bind(count.saturating_sub(most).max(0))
+    .execute(&mut **work)
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_author_cannot_push_out_the_audit_entries_of_others() {
+        let store = SqlStore::at("sqlite::memory:").unwrap();
+        let at = Timestamp::UNIX_EPOCH;
+        for (who, entries) in [("anna", 3), ("greedy", 20), ("ben", 2)] {
+            for n in 0..entries {
+                let what = n.to_string();
+                let entry =
+                    AuditEntry { number: 0, at, who: who.into(), what, details: Value::Null };
+                store.note(&entry).await.unwrap();
+            }
+        }
+        let left = async |most: i64| {
+            let mut work = store.begin().await.unwrap();
+            cut(&mut work, most).await.unwrap();
+            work.commit().await.unwrap();
+            let entries = store.audit(None, 99).await.unwrap().into_iter().rev();
+            entries.map(|entry| format!("{} {}", entry.who, entry.what)).collect::<Vec<_>>()
+        };
+        assert_eq!(left(25).await.len(), 25);
+        let expected = ["anna 0", "anna 1", "anna 2", "greedy 18", "greedy 19", "ben 0", "ben 1"];
+        assert_eq!(left(7).await, expected);
+        assert_eq!(left(6).await, expected[1..]);
+    }
 }

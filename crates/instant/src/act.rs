@@ -69,6 +69,8 @@ pub(crate) enum Act {
         value: Option<Fraction>,
         subject: Subject,
         referent: Referent,
+        /// Words that nothing but the name of the entity explains.
+        left: Vec<String>,
     },
     /// Reads a state, and says what was asked of it.
     Query { read: Call, question: Question },

@@ -274,6 +274,11 @@ impl Bindings {
         &self.acting
     }
 
+    /// Reports whether a topic knows what a tool does.
+    pub(crate) fn knows(&self, tool: &str) -> bool {
+        self.effects.iter().any(|effect| effect.tool == tool)
+    }
+
     /// Returns the names of rooms that tools list.
     pub(crate) fn rooms(&self) -> impl Iterator<Item = &[String]> {
         self.rooms.iter().map(Vec::as_slice)

@@ -1,9 +1,10 @@
-//! Commands among other words: an utterance that matches no sentence is a command if it mentions one target, one change and
-//! nothing that speaks against it. Only for a small model, which is wrong more often. Not for finding the mentions.
+//! Commands among other words: an utterance that matches no sentence is a command if it mentions one target and one change, and
+//! each of its other words is a filler. Only for a small model, which is wrong more often. Not for finding the mentions.
 
 mod acts;
 mod alarm;
 mod frames;
+mod left;
 
 use hearken_base::language::Language;
 
@@ -16,13 +17,18 @@ use crate::slots::Reader;
 use crate::template::Slots;
 use crate::value::{Room, Value};
 
-/// Most words that belong to no mention.
-const MOST_UNEXPLAINED: usize = 18;
 /// Most mentions.
 const MOST_MENTIONS: usize = 24;
 
 /// Rule and slots of a command.
 pub(crate) type Frame = (&'static str, Slots);
+
+/// Command with the words that it does not explain: only the name of an entity may have them.
+#[derive(Debug)]
+pub(crate) struct Understood {
+    pub(crate) frame: Frame,
+    pub(crate) left: Vec<String>,
+}
 
 /// The values that a command has, of each kind at most one.
 #[derive(Debug, Default)]
@@ -40,37 +46,35 @@ struct Values {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OtherAct;
 
-/// Leaves out what was said before a correction of the same kind: `ninety no make that seventy`. `None` if what was said is
-/// called wrong, and nothing takes its place: `the lamp on no wait`.
-fn after_correction(mentions: &Mentions) -> Option<Mentions> {
-    let Some(at) = mentions.places("correction").last() else { return Some(mentions.clone()) };
-    let after = mentions.part(at + 1, mentions.all.len());
-    let mut all: Vec<Mention> = mentions.part(0, at).all;
-    if all.iter().any(tells) && !after.all.iter().any(tells) {
+/// Leaves out what was said before a correction of the same kind: `ninety no make that seventy`. `None` if nothing was: then the
+/// words of the correction negate what follows (`with no lights on`), or what was said is called wrong (`the lamp on no wait`).
+fn after_correction(words: &[String], mentions: &Mentions) -> Option<Mentions> {
+    let is_correction = |at: usize| mentions.all.get(at).is_some_and(|one| one.is("correction"));
+    let Some(last) = mentions.places("correction").last() else { return Some(mentions.clone()) };
+    let first = (0..=last).rev().take_while(|at| is_correction(*at)).last().unwrap_or(last);
+    let correction = mentions.part(first, last + 1);
+    let after = mentions.part(last + 1, mentions.all.len());
+    let mut all: Vec<Mention> = mentions.part(0, first).all;
+    let count = all.len();
+    all.retain(|before| !after.all.iter().any(|one| is_same_kind(before, one)));
+    if all.len() == count
+        || all.iter().any(|one| one.is("correction"))
+        || negates(words, &correction.all, after.all.first())
+    {
         return None;
     }
-    all.retain(|before| !after.all.iter().any(|one| is_same_kind(before, one)));
     all.extend(after.all);
-    Some(Mentions { all, unexplained: mentions.unexplained })
+    Some(Mentions { all, left: mentions.left.clone() })
 }
 
-/// Reports whether a mention tells what is to be done, or with what.
-fn tells(mention: &Mention) -> bool {
-    const BESIDE: [&str; 10] = [
-        "verb",
-        "it",
-        "reason",
-        "correction",
-        "first",
-        "also",
-        "mode",
-        "remove",
-        "extend",
-        "handle",
-    ];
-    match &mention.what {
-        What::Slot(_) => true,
-        What::Words(lists) => lists.iter().any(|list| !BESIDE.contains(list)),
+/// Reports whether words of a correction may negate the mention behind them: 八十不是六十, `off no lights on`.
+fn negates(words: &[String], correction: &[Mention], next: Option<&Mention>) -> bool {
+    let said = correction.iter().filter_map(|one| words.get(one.from..one.to));
+    let said: Vec<&str> = said.flatten().map(String::as_str).collect();
+    match said.as_slice() {
+        ["不", "是"] => true,
+        ["no"] => next.is_some_and(|next| matches!(next.what, What::Slot(Value::Device(_)))),
+        _ => false,
     }
 }
 
@@ -152,6 +156,12 @@ pub(crate) fn is_told_of(words: &[String], setting: &Setting<'_>, reader: &Reade
     !(is_own || ["you", "time", "able", "as", "enough", "remember"].into_iter().any(ends))
 }
 
+/// Returns a word without the endings of English.
+pub(crate) fn stem(word: &str) -> &str {
+    let word = word.strip_suffix("ing").filter(|stem| stem.len() > 3).unwrap_or(word);
+    word.strip_suffix('s').filter(|stem| stem.len() > 2).unwrap_or(word)
+}
+
 /// Utterance with what it mentions.
 pub(crate) struct Command<'a> {
     pub(crate) words: &'a [String],
@@ -171,13 +181,9 @@ impl<'a> Command<'a> {
     ) -> Option<Self> {
         let mentions = Mentions::of(words, setting.language, reader);
         let is_corrected = mentions.has("correction");
-        let mentions = after_correction(&mentions)?;
-        let is_spoken_of = mentions.has("never")
-            || mentions.all.first().is_some_and(|first| first.from == 0 && first.is("first"));
-        if is_spoken_of
-            || mentions.unexplained > MOST_UNEXPLAINED
-            || mentions.all.len() > MOST_MENTIONS
-        {
+        let mentions = after_correction(words, &mentions)?;
+        // The name of a tool or a piece of music could explain them.
+        if mentions.has("never") || mentions.all.len() > MOST_MENTIONS {
             return None;
         }
         let is_clock = |one: &Mention| {
@@ -197,12 +203,7 @@ impl<'a> Command<'a> {
 
     /// Reports whether a word is said, also in another number.
     pub(crate) fn says(&self, word: &str) -> bool {
-        let stem = |word: &str| -> String {
-            let word = word.strip_suffix("ing").filter(|stem| stem.len() > 3).unwrap_or(word);
-            word.strip_suffix('s').filter(|stem| stem.len() > 2).unwrap_or(word).to_owned()
-        };
-        let wanted = stem(word);
-        self.words.iter().any(|said| stem(said) == wanted)
+        self.words.iter().any(|said| stem(said) == stem(word))
     }
 
     /// Reports whether these words are said one after the other.
@@ -255,83 +256,6 @@ impl<'a> Command<'a> {
         days_between(today, date_of(day, today, &NAMES.holidays)?)
     }
 
-    /// Reports whether the words are about a place that is not known, or say what has happened.
-    pub(crate) fn is_no_command(&self) -> bool {
-        self.is_elsewhere() || self.is_statement()
-    }
-
-    /// Reports whether a place is named that is not known: 楼顶的灯, `the light on the roof`.
-    fn is_elsewhere(&self) -> bool {
-        let word = |at: usize| self.words.get(at).map_or("", String::as_str);
-        let is_unexplained = |at: usize| {
-            at < self.words.len()
-                && !self.mentions.all.iter().any(|one| (one.from..one.to).contains(&at))
-        };
-        if self.setting.language == Language::Chinese {
-            let is_target = |one: &&Mention| matches!(one.what, What::Slot(Value::Device(_)));
-            return self.mentions.all.iter().filter(is_target).any(|device| {
-                device.from >= 2
-                    && word(device.from - 1) == "的"
-                    && is_unexplained(device.from - 1)
-                    && is_unexplained(device.from - 2)
-            });
-        }
-        (0..self.words.len()).any(|at| {
-            let is_preposition = matches!(
-                word(at),
-                "in" | "on" | "at" | "by" | "near" | "from" | "under" | "behind" | "of" | "for"
-            );
-            let is_article =
-                matches!(word(at + 1), "the" | "a" | "an" | "my" | "your" | "our" | "his" | "her");
-            let noun = if is_article { at + 2 } else { at + 1 };
-            let is_here = matches!(
-                word(noun),
-                "there" | "here" | "now" | "please" | "ta" | "again" | "me" | "us" | "you"
-            );
-            let is_second = matches!(
-                word(noun),
-                "in" | "on"
-                    | "at"
-                    | "for"
-                    | "while"
-                    | "so"
-                    | "as"
-                    | "would"
-                    | "will"
-                    | "could"
-                    | "can"
-            );
-            is_preposition
-                && is_unexplained(noun)
-                && !is_here
-                && !is_second
-                && self.is_after_target(at)
-        })
-    }
-
-    /// Reports whether a target is mentioned shortly before a word.
-    fn is_after_target(&self, at: usize) -> bool {
-        let is_target = |one: &&Mention| matches!(one.what, What::Slot(Value::Device(_)));
-        self.mentions
-            .all
-            .iter()
-            .filter(is_target)
-            .any(|device| device.to <= at && at - device.to <= 1)
-    }
-
-    /// Reports whether Chinese words say what has happened: 灯开了.
-    fn is_statement(&self) -> bool {
-        let asks = |word: &String| {
-            matches!(word.as_str(), "把" | "给" | "可" | "吧" | "得" | "该" | "请" | "快" | "都")
-        };
-        let is_end =
-            |one: &&Mention| one.to + 1 == self.words.len() && (one.is("on") || one.is("off"));
-        self.setting.language == Language::Chinese
-            && self.words.last().is_some_and(|word| word == "了")
-            && self.mentions.all.iter().any(|one| is_end(&one))
-            && !self.words.iter().any(asks)
-    }
-
     /// Returns slots with the rooms; `None` if more than one place is named.
     fn slots(&self) -> Option<Slots> {
         let mut slots = Slots::default();
@@ -363,14 +287,12 @@ impl<'a> Command<'a> {
                 || one.is("degrees")
                 || matches!(one.what, What::Slot(Value::Device(_) | Value::Rooms(_)))
         };
-        let before = at.checked_sub(1).and_then(|at| all.get(at));
-        let touches = |one: &Mention, other: &Mention| one.to == other.from;
+        let before = self.before(at);
         before.zip(all.get(at)).is_some_and(|(before, here)| {
             let next = self.words.get(here.to).map_or("", String::as_str);
             let is_place =
                 matches!(next, "the" | "a" | "an" | "my" | "your" | "our" | "with" | "it" | "top");
-            touches(before, here)
-                && (before.is("verb") && next != "with" || is_target(before) && !is_place)
+            before.is("verb") && next != "with" || is_target(before) && !is_place
         })
     }
 

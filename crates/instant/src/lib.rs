@@ -318,8 +318,12 @@ impl Answers {
         }
         let first = |words: &Words| self.lenient_part(words, setting);
         let rest = |words: &Words, next: &Setting<'_>| self.lenient(words, next, most - 1);
-        let linked = if most > 1 { self.linked(words, setting, first, rest) } else { None };
-        linked.or_else(|| first(words).map(|part| vec![part]))
+        if most <= 1 {
+            return first(words).map(|part| vec![part]);
+        }
+        self.linked(words, setting, first, rest)
+            .or_else(|| first(words).map(|part| vec![part]))
+            .or_else(|| self.beside_reason(words, setting, rest))
     }
 
     /// Understands words as one command, whole or among other words.
@@ -330,9 +334,10 @@ impl Answers {
         let reader = reader(words, setting);
         let command = lenient::Command::of(&words.words, setting, &reader)?;
         let frame = command.frame().ok()?;
-        let of_rule = |(rule, slots): lenient::Frame| {
-            let acts = with_said(rules::acts(rule, &slots, setting)?, &words.words);
-            let part = Part { rule: rule.to_owned(), acts };
+        let of_rule = |understood: lenient::Understood| {
+            let frame = understood.frame;
+            let acts = with_said(rules::acts(frame.0, &frame.1, setting)?, &words.words);
+            let part = Part { rule: frame.0.to_owned(), acts: with_left(acts, &understood.left)? };
             is_deed(&part).then_some(part)
         };
         let of_schema = || {
@@ -340,8 +345,9 @@ impl Answers {
             Some(Part { rule: "tool".to_owned(), acts })
         };
         let of_name = || {
-            let acts = rules::devices::switch_named(command.named_switch()?, setting)?;
-            let acts = with_said(acts, &words.words);
+            let switch = command.named_switch()?;
+            let acts = rules::devices::switch_named(switch.0, setting)?;
+            let acts = with_left(with_said(acts, &words.words), &switch.1)?;
             Some(Part { rule: "switch".to_owned(), acts })
         };
         frame
@@ -367,7 +373,7 @@ impl Answers {
         if setting.context.scope != Scope::Whole || words.words.len() > MOST_WORDS {
             return None;
         }
-        self.beside_reason(words, setting, most).or_else(|| self.unlinked(words, setting, most))
+        self.beside_reason(words, setting, rest).or_else(|| self.unlinked(words, setting, most))
     }
 
     /// Understands words as a part and the rest behind a link.
@@ -389,7 +395,7 @@ impl Answers {
         &self,
         words: &Words,
         setting: &Setting<'_>,
-        most: usize,
+        rest: impl Fn(&Words, &Setting<'_>) -> Option<Vec<Part>>,
     ) -> Option<Vec<Part>> {
         let end = words.words.len();
         for at in (1..end).rev() {
@@ -401,7 +407,7 @@ impl Answers {
                 let Some(rooms) = self.reason(&why, setting) else { continue };
                 let place = Referent::new(referent::About::Number, rooms, None);
                 let last = if place.rooms.is_empty() { setting.last } else { Some(&place) };
-                let parts = self.parts(&command, &Setting { last, ..*setting }, most - 1);
+                let parts = rest(&command, &Setting { last, ..*setting });
                 if let Some(parts) = parts.filter(|parts| parts.iter().all(is_deed)) {
                     return Some(parts);
                 }
@@ -507,6 +513,18 @@ fn with_said(mut acts: Vec<Act>, words: &[String]) -> Vec<Act> {
         }
     }
     acts
+}
+
+/// Keeps the words that a command leaves for the name of the entity that is meant; `None` if it means no entity by its name.
+fn with_left(mut acts: Vec<Act>, words: &[String]) -> Option<Vec<Act>> {
+    if words.is_empty() {
+        return Some(acts);
+    }
+    for act in &mut acts {
+        let Act::Entity { left, .. } = act else { return None };
+        *left = words.to_vec();
+    }
+    Some(acts)
 }
 
 /// Removes what is not answered beside other parts: a greeting, and the same sentence once more.

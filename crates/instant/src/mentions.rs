@@ -125,8 +125,8 @@ const SLOTS: [Kind; 8] = [
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mentions {
     pub(crate) all: Vec<Mention>,
-    /// Number of words that belong to no mention.
-    pub(crate) unexplained: usize,
+    /// Places of the words that belong to no mention.
+    pub(crate) left: Vec<usize>,
 }
 
 impl Mentions {
@@ -137,14 +137,11 @@ impl Mentions {
         while at < words.len() {
             match longest(words, at, language, reader) {
                 Some(mention) => {
-                    if matches!(&mention.what, What::Words(lists) if lists == &["first"]) {
-                        found.unexplained += mention.to - mention.from;
-                    }
                     at = mention.to;
                     found.all.push(mention);
                 }
                 None => {
-                    found.unexplained += 1;
+                    found.left.push(at);
                     at += 1;
                 }
             }
@@ -165,7 +162,7 @@ impl Mentions {
     /// Returns the mentions between two places.
     pub(crate) fn part(&self, from: usize, to: usize) -> Self {
         let all = self.all.get(from..to).unwrap_or_default().to_vec();
-        Self { all, unexplained: self.unexplained }
+        Self { all, left: self.left.clone() }
     }
 }
 

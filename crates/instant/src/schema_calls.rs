@@ -6,7 +6,8 @@ use serde_json::{Map, json};
 
 use crate::act::Act;
 use crate::bindings::{Accepts, Parameter, Tool, words_of_name};
-use crate::lenient::Command;
+use crate::lenient::{Command, stem};
+use crate::normalise::words_of;
 use crate::phrases::{Sentence, Subject};
 use crate::referent::Call;
 use crate::value::Value;
@@ -14,12 +15,17 @@ use crate::value::Value;
 /// Fewest points of a call.
 const FEWEST_POINTS: u32 = 3;
 /// Words of names and descriptions that name nothing.
-const EMPTY: [&str; 48] = [
+const EMPTY: [&str; 65] = [
     "set", "sets", "get", "gets", "turn", "turns", "switch", "switches", "control", "controls",
     "the", "a", "an", "of", "to", "on", "off", "in", "at", "for", "and", "or", "device", "devices",
     "home", "house", "this", "that", "it", "is", "are", "as", "with", "by", "from", "self", "tool",
     "all", "value", "start", "stop", "run", "create", "add", "level", "target", "new", "some",
+    "not", "without", "only", "when", "then", "must", "may", "can", "will", "should", "which",
+    "what", "how", "why", "who", "was", "has",
 ];
+/// Words of questions and negations in Chinese: no description explains them.
+const NOT_NAMED: [&str; 14] =
+    ["不", "没", "无", "别", "吗", "么", "呢", "否", "谁", "哪", "几", "是", "有", "了"];
 /// Words that lock and unlock, in both languages.
 const LOCK: [&str; 4] = ["lock", "锁", "锁上", "锁好"];
 const UNLOCK: [&str; 3] = ["unlock", "开锁", "解锁"];
@@ -123,11 +129,14 @@ struct Found {
 
 /// Returns the one call that an utterance names.
 pub(crate) fn call(command: &Command<'_>) -> Option<Vec<Act>> {
-    if command.is_no_command() || command.is_later() {
+    if command.is_later() {
         return None;
     }
-    let tools = command.setting.context.bindings.acting();
-    let mut found: Vec<Found> = tools.iter().filter_map(|tool| read(tool, command)).collect();
+    let bindings = command.setting.context.bindings;
+    // A number for a tool that a topic knows is what the topic takes for one: `sixty percent in the office` is no brightness.
+    let is_open = |tool: &&Tool| command.numbers() == 0 || !bindings.knows(&tool.name);
+    let tools = bindings.acting().iter().filter(is_open);
+    let mut found: Vec<Found> = tools.filter_map(|tool| read(tool, command)).collect();
     found.sort_by_key(|found| std::cmp::Reverse(found.points));
     let first = found.first().filter(|first| first.points >= FEWEST_POINTS)?;
     if found.get(1).is_some_and(|second| second.points == first.points) {
@@ -185,12 +194,87 @@ fn read(tool: &Tool, command: &Command<'_>) -> Option<Found> {
     // Each number that was said has to be used.
     let said = u32::try_from(command.numbers()).unwrap_or(u32::MAX);
     let is_named = in_state(tool, command, is_stated)?;
-    if said != numbers {
+    if said != numbers || !is_explained(tool, command) {
         return None;
     }
     points += u32::from(is_named);
     let call = Call { tool: tool.name.clone(), arguments };
     Some(Found { call, points: points + numbers })
+}
+
+/// Reports whether each word is one of the tool's, one of its acts or numbers, or a filler.
+fn is_explained(tool: &Tool, command: &Command<'_>) -> bool {
+    let options = || {
+        tool.parameters.iter().flat_map(|parameter| match &parameter.accepts {
+            Accepts::Options(options) => options.as_slice(),
+            _ => &[],
+        })
+    };
+    let has_rooms = options().any(|option| command.has_room(&words_of_name(option)))
+        || tool.name_words.iter().any(|word| command.has_room(std::slice::from_ref(word)));
+    let mut of_options: Vec<String> = Vec::new();
+    for option in options() {
+        of_options.extend(words_of_name(option));
+        let lower = option.to_lowercase();
+        for entry in OPTIONS.iter().filter(|entry| entry.0.contains(&lower.as_str())) {
+            of_options.extend(entry.1.iter().flat_map(|phrase| words_of(phrase).words));
+        }
+    }
+    if tool.mentions(&["lock", "unlock"]) {
+        let phrases = LOCK.iter().chain(&UNLOCK);
+        of_options.extend(phrases.flat_map(|phrase| words_of(phrase).words));
+    }
+    let is_option = |word: &str| of_options.iter().any(|option| stem(option) == stem(word));
+    let described = [&tool.name_words, &tool.words].into_iter();
+    let described = described.chain(
+        tool.parameters.iter().flat_map(|parameter| [&parameter.name_words, &parameter.words]),
+    );
+    let described: Vec<&Vec<String>> = described.collect();
+    let is_named = |at: usize| {
+        let Some(word) = command.words.get(at) else { return false };
+        let word = word.as_str();
+        if command.setting.language == Language::Chinese {
+            return is_option(word) || is_named_in_chinese(tool, &described, command.words, at);
+        }
+        let is_content = |word: &str| !EMPTY.contains(&word) && word.len() > 2;
+        let is_in = |words: &&Vec<String>| words.iter().any(|one| stem(one) == stem(word));
+        is_option(word)
+            || tool.name_words.iter().any(|one| stem(one) == stem(word))
+            || is_content(word) && described.iter().any(is_in)
+    };
+    command.is_explained(has_rooms, is_named)
+}
+
+/// Reports whether a character is a part of a word of the tool: of two characters that its texts have, or of a noun for it.
+fn is_named_in_chinese(
+    tool: &Tool,
+    described: &[&Vec<String>],
+    words: &[String],
+    at: usize,
+) -> bool {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    if NOT_NAMED.contains(&word(at)) {
+        return false;
+    }
+    // 洒水器: what it is called with such an ending.
+    if matches!(word(at), "机" | "器") && at > 0 {
+        return is_named_in_chinese(tool, described, words, at - 1);
+    }
+    let texts: Vec<String> = described.iter().map(|words| words.concat()).collect();
+    let is_described = |from: usize| {
+        let pair = [word(from), word(from + 1)];
+        let is_word = pair.iter().all(|one| one.chars().all(is_han) && !NOT_NAMED.contains(one));
+        let pair = pair.concat();
+        is_word && pair.chars().count() == 2 && texts.iter().any(|text| text.contains(&pair))
+    };
+    let is_noun = |noun: &(&str, &str)| {
+        let length = noun.0.chars().count();
+        let covers = |from: usize| {
+            words.get(from..from + length).is_some_and(|part| part.concat() == noun.0)
+        };
+        (at.saturating_sub(length - 1)..=at).any(covers) && tool.mentions(&[noun.1])
+    };
+    is_described(at) || at > 0 && is_described(at - 1) || NOUNS.iter().any(is_noun)
 }
 
 /// Returns whether the name of a tool says on or off as the utterance does, such as `radio_stop`; `None` if it says the opposite.

@@ -280,9 +280,16 @@ pub(crate) fn resolve(act: Act, text: &str, language: Language) -> Option<Act> {
             let subject = with_value(subject, bound.shown(value)?)?;
             Some(Act::Do { call, subject, referent: Some(referent) })
         }
-        Act::Entity { bound, target, value, subject, referent, .. } => {
+        Act::Entity { bound, target, value, subject, referent, left, .. } => {
             let all = entities(text);
             let [entity] = meant(&all, &target).try_into().ok()?;
+            let has_all = |name: &str| {
+                let name = words_of_name(name);
+                left.iter().all(|word| name.contains(word))
+            };
+            if !entity.names.split(',').any(has_all) {
+                return None;
+            }
             let Place::Entity { name, area, .. } = &bound.effect.place else { return None };
             let mut arguments = match value {
                 Some(value) => bound.with_number(value)?,

@@ -3,8 +3,8 @@
 
 use hearken_base::language::Language;
 
-use super::acts::{self, Acts};
-use super::{Command, Frame, OtherAct};
+use super::acts::{self, Said};
+use super::{Command, Frame, OtherAct, Understood};
 use crate::exact::Fraction;
 use crate::mentions::{Mention, What};
 use crate::names::NAMES;
@@ -13,12 +13,11 @@ use crate::rules::devices::is_cover;
 use crate::template::Slots;
 use crate::value::Value;
 
-/// Most words that belong to no mention, in a command that names no target.
-const MOST_BESIDE_REFERENCE: usize = 8;
-/// Most words that belong to no mention, beside a number that names no target.
-const MOST_BESIDE_NUMBER: usize = 3;
 /// Most words of a title.
 const MOST_TITLE: usize = 10;
+/// Words of a question or a negation, which no title of a lenient command has.
+const NO_TITLE: [&str; 12] =
+    ["么", "吗", "嘛", "不", "没", "别", "甭", "无", "否", "谁", "哪", "几"];
 
 /// Rules for a level.
 #[derive(Debug, Clone, Copy)]
@@ -48,43 +47,50 @@ fn on_or_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
 
-/// What makes a command of one kind, with the acts that it may say.
-type Kind<'a> = (Acts, fn(&Command<'a>) -> Option<Frame>);
+/// What makes a command of one kind, with what it may say.
+type Kind<'a> = (Said, fn(&Command<'a>) -> Option<Frame>);
 
 impl<'a> Command<'a> {
     /// Returns the rule and the slots of the command, if it is of a known kind.
     ///
     /// # Errors
     /// If it is of such a kind, but says the verb of another act, too.
-    pub(crate) fn frame(&self) -> Result<Option<Frame>, OtherAct> {
-        let only =
-            |found: (Acts, Frame)| self.says_only(found.0).then_some(Some(found.1)).ok_or(OtherAct);
+    pub(crate) fn frame(&self) -> Result<Option<Understood>, OtherAct> {
+        let only = |found: (Said, Frame)| {
+            let is_own = self.says_only(&found.0);
+            is_own.then(|| self.understood(&found.0, found.1)).ok_or(OtherAct)
+        };
         let at_a_time: [Kind<'a>; 2] = [(acts::TIMER, Self::timer), (acts::ALARM, Self::alarm)];
         if let Some(found) = at_a_time.iter().find_map(|kind| self.of_kind(kind)) {
             return if self.is_about_length() { Err(OtherAct) } else { only(found) };
         }
-        let is_later =
-            self.is_later() || !self.values.durations.is_empty() || !self.values.clocks.is_empty();
-        if is_later || self.is_no_command() {
+        let is_at_a_time = !self.values.durations.is_empty() || !self.values.clocks.is_empty();
+        if self.is_later() || is_at_a_time {
             return Ok(None);
         }
         let now: [Kind<'a>; 9] = [
             (acts::THEME, Self::theme),
             (acts::VOLUME, Self::volume),
-            (acts::LIGHT, Self::screen),
-            (acts::SWITCH, Self::cover),
+            (acts::SCREEN, Self::screen),
+            (acts::COVER, Self::cover),
             (acts::CLIMATE, Self::climate),
             (acts::LIGHT, Self::light),
             (acts::SWITCH, Self::switch),
             (acts::SCENE, Self::scene),
             (acts::MEDIA, Self::media),
         ];
-        now.iter().find_map(|kind| self.of_kind(kind)).map_or_else(|| Ok(self.play()), only)
+        let found = now.iter().find_map(|kind| self.of_kind(kind));
+        found.map_or_else(|| Ok(self.play()), only)
     }
 
-    /// Returns what a kind of command makes of the mentions, with the acts that it may say.
-    fn of_kind(&self, kind: &Kind<'a>) -> Option<(Acts, Frame)> {
+    /// Returns what a kind of command makes of the mentions, with what it may say.
+    fn of_kind(&self, kind: &Kind<'a>) -> Option<(Said, Frame)> {
         Some((kind.0, kind.1(self)?))
+    }
+
+    /// Returns a command with the words that it leaves; `None` if a mention is of no use for it.
+    fn understood(&self, said: &Said, frame: Frame) -> Option<Understood> {
+        Some(Understood { frame, left: self.left_by(said)? })
     }
 
     /// Returns the direction of words such as `up` and `down`.
@@ -117,7 +123,13 @@ impl<'a> Command<'a> {
         rules: LevelRules,
         way: Option<Way>,
     ) -> Option<Frame> {
-        let is_by = self.has("by") || way.is_some() && !self.is_set_to();
+        let is_set = self.is_set_to();
+        let is_by = self.has("by") || way.is_some() && !is_set;
+        // `louder fifty`: no word says what the number is.
+        let is_bare = !self.has("by") && !is_set && self.level().is_some_and(|level| !level.1);
+        if is_bare && way.is_some() {
+            return None;
+        }
         if self.has("half") && way == Some(Way::Down) || self.has("take") && self.has("half") {
             return None;
         }
@@ -163,21 +175,16 @@ impl<'a> Command<'a> {
     fn volume(&self) -> Option<Frame> {
         let is_other = self.has("screen") || self.has("brightness") || self.has("heat");
         let is_speaker = self.is_kind(&["speaker", "radio", "tv"]);
-        // The noise that is complained of may be a device's: 抽油烟机吵响一点.
-        let is_asked = self.has("small")
-            && (self.has("louder") || self.has("quieter"))
-            && self.state().is_none();
-        let is_device = !(self.values.devices.is_empty() || is_speaker || is_asked);
+        let is_device = !(self.values.devices.is_empty() || is_speaker);
         if is_other || is_device || !self.values.rooms.is_empty() {
             return None;
         }
         let is_zh = self.setting.language == Language::Chinese;
-        let is_short = is_zh || self.mentions.unexplained <= 2;
         let has_way = ["louder", "quieter", "up", "down"].iter().any(|list| self.has(list));
         if self.has("mute") && has_way {
             return None;
         }
-        if self.has("mute") && !self.has("music") && (is_zh || self.mentions.unexplained <= 1) {
+        if self.has("mute") && !self.has("music") && self.values.levels.is_empty() {
             let mut slots = Slots::default();
             slots.push_text("to", "none");
             return Some(("volume", slots));
@@ -189,7 +196,7 @@ impl<'a> Command<'a> {
             || self.has("music");
         let way = self.way(&["louder"], &["quieter"]).filter(|_| is_zh || is_command);
         let is_named = self.has("volume") || is_speaker && !self.values.levels.is_empty();
-        if way.is_none() && !(is_named && (is_short || self.has("verb"))) {
+        if way.is_none() && !is_named || self.has("mute") {
             return None;
         }
         let way = way.or_else(|| self.way(&["up"], &["down"]));
@@ -212,7 +219,7 @@ impl<'a> Command<'a> {
         slots.push("device", Value::Device(kind));
         if let Some((level, is_share)) = self.level() {
             slots.push("level", Value::Level(level, is_share));
-            return Some(("cover", slots));
+            return (is_share || self.is_set_to()).then_some(("cover", slots));
         }
         if self.has("half") {
             slots.push_text("to", "half");
@@ -229,9 +236,7 @@ impl<'a> Command<'a> {
 
     fn climate(&self) -> Option<Frame> {
         let is_heater = self.is_kind(&["ac", "heating"]);
-        let has_degrees = self.has("degrees") && !self.values.levels.is_empty();
-        let is_named =
-            self.has("heat") || is_heater || has_degrees && !self.values.rooms.is_empty();
+        let is_named = self.has("heat") || is_heater;
         if !(self.values.devices.is_empty() || is_heater)
             || self.has("volume")
             || self.has("screen")
@@ -239,8 +244,7 @@ impl<'a> Command<'a> {
             return None;
         }
         let way = self.way(&["warmer"], &["cooler"]);
-        // `warm up the towel rail` is about another device.
-        if !is_named && (way.is_none() || self.mentions.unexplained > MOST_BESIDE_NUMBER) {
+        if !is_named && way.is_none() {
             return None;
         }
         let mut slots = self.slots()?;
@@ -257,13 +261,16 @@ impl<'a> Command<'a> {
             return None;
         }
         slots.push("number", Value::Number(degrees));
-        let is_step = degrees < Fraction::whole(10);
+        let is_step = degrees < Fraction::whole(10) && self.has("degrees");
         if is_step || self.has("by") {
             let way = way.or_else(|| self.way(&["up"], &["down"]))?;
             slots.push_text("way", way.text());
             return Some(("climate_change", slots));
         }
-        Some(("climate", slots))
+        // A temperature that is told is no target: 卧室温度三十度.
+        let has_way = way.is_some() || self.has("up") || self.has("down");
+        let is_wanted = self.is_set_to() || self.has("verb") && !has_way;
+        is_wanted.then_some(("climate", slots))
     }
 
     fn light(&self) -> Option<Frame> {
@@ -272,7 +279,11 @@ impl<'a> Command<'a> {
         if !(is_share || self.values.levels.is_empty() || is_light && self.is_set_to()) {
             return None;
         }
-        let is_place = self.values.devices.is_empty() && !self.values.rooms.is_empty() && is_share;
+        // A percentage beside a room is its humidity as well.
+        let is_place = self.values.devices.is_empty()
+            && !self.values.rooms.is_empty()
+            && is_share
+            && self.has("brightness");
         if !is_light && !is_place || self.has("volume") || self.has("heat") || self.has("screen") {
             return None;
         }
@@ -309,12 +320,14 @@ impl<'a> Command<'a> {
         Some(("switch", slots))
     }
 
-    /// Returns whether an entity that no list knows is switched on or off: `fairy lights off`.
-    pub(crate) fn named_switch(&self) -> Option<bool> {
-        let has_name = self.mentions.unexplained > 0 || !self.values.devices.is_empty();
+    /// Returns whether an entity that no list knows is switched on or off, and the words of its name: `fairy lights off`.
+    pub(crate) fn named_switch(&self) -> Option<(bool, Vec<String>)> {
         let is_on = self.state().or_else(|| self.switches_at_the_end())?;
+        let name = self.left_by(&acts::SWITCH)?;
+        let has_name = !name.is_empty() || !self.values.devices.is_empty();
         let is_now = self.numbers() == 0 && !self.is_later();
-        (is_now && has_name && !self.has("it") && self.says_only(acts::SWITCH)).then_some(is_on)
+        (is_now && has_name && !self.has("it") && self.says_only(&acts::SWITCH))
+            .then_some((is_on, name))
     }
 
     /// Returns whether English words end with on or off: the name before is not known.
@@ -353,8 +366,7 @@ impl<'a> Command<'a> {
         {
             return None;
         }
-        let is_pause =
-            self.has("pause") && (is_music || self.mentions.unexplained == 0 || self.has("halt"));
+        let is_pause = self.has("pause");
         let actions = [
             ("stop", self.has("halt") || is_music && self.state() == Some(false) && !is_pause),
             ("next", self.has("next")),
@@ -368,7 +380,7 @@ impl<'a> Command<'a> {
     }
 
     /// Returns the music behind 放点儿 or 想听.
-    fn play(&self) -> Option<Frame> {
+    fn play(&self) -> Option<Understood> {
         self.setting.context.bindings.play()?;
         let at = self.mentions.places("play").last()?;
         let verb = self.mentions.all.get(at)?;
@@ -377,17 +389,26 @@ impl<'a> Command<'a> {
         let is_piece = title.first().is_some_and(|word| word == "的")
             || self.words.iter().take(verb.from).any(|word| matches!(word.as_str(), "把" | "将"));
         let is_long = title.is_empty() || title.len() > MOST_TITLE;
-        if is_long || is_piece || !self.says_only_up_to(at, acts::PLAY) {
+        let is_said = title.iter().any(|word| NO_TITLE.contains(&word.as_str()));
+        if is_long || is_piece || is_said || !self.says_only_up_to(at, &acts::PLAY) {
             return None;
         }
         let mut slots = Slots::default();
         slots.push_text("title", &crate::value::written(title));
-        Some(("play", slots))
+        let left = self.left_within(at + 1, verb.to, &acts::PLAY)?;
+        Some(Understood { frame: ("play", slots), left })
     }
 
     /// Returns a change of what was spoken of before: `flick it off again`.
-    pub(crate) fn reference(&self) -> Option<Frame> {
-        self.setting.last?;
+    pub(crate) fn reference(&self) -> Option<Understood> {
+        let is_timer = matches!(self.setting.last?.about, About::Timer(_));
+        let said =
+            if is_timer && self.has("cancel") { acts::TIMER_CANCEL } else { acts::REFERENCE };
+        let frame = self.of_reference(&said)?;
+        self.understood(&said, frame)
+    }
+
+    fn of_reference(&self, said: &Said) -> Option<Frame> {
         let is_zh = self.setting.language == Language::Chinese;
         let ends =
             |at: usize| self.words.get(at).is_none_or(|word| matches!(word.as_str(), "吧" | "了"));
@@ -400,7 +421,7 @@ impl<'a> Command<'a> {
             || self.has("it")
             || self.has("also")
             || is_zh && self.mentions.all.iter().any(|one| is_long(&one));
-        if self.mentions.unexplained > MOST_BESIDE_REFERENCE || !(is_named || self.has("cancel")) {
+        if !(is_named || self.has("cancel")) || !self.says_only(said) {
             return None;
         }
         if !self.values.devices.is_empty() || !self.values.durations.is_empty() {
@@ -409,11 +430,8 @@ impl<'a> Command<'a> {
         if self.is_later() || !self.values.clocks.is_empty() {
             return None;
         }
-        if self.has("cancel") && matches!(self.setting.last?.about, About::Timer(_)) {
-            return self.says_only(acts::TIMER_CANCEL).then(|| ("timer_cancel", Slots::default()));
-        }
-        if !self.says_only(acts::SWITCH) {
-            return None;
+        if self.has("cancel") {
+            return Some(("timer_cancel", Slots::default()));
         }
         let mut slots = self.slots()?;
         if !self.values.rooms.is_empty() {
@@ -423,11 +441,8 @@ impl<'a> Command<'a> {
             return Some(("also", slots));
         }
         if let Some((level, is_share)) = self.level() {
-            if self.mentions.unexplained > MOST_BESIDE_NUMBER {
-                return None;
-            }
             slots.push("level", Value::Level(level, is_share));
-            return Some(("correct", slots));
+            return (is_share || self.is_set_to()).then_some(("correct", slots));
         }
         if let Some(is_on) = self.state() {
             slots.push_text("state", on_or_off(is_on));

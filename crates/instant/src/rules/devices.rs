@@ -162,7 +162,7 @@ fn entity(
     let tool = setting.context.bindings.entities()?.to_owned();
     let read = Call { tool, arguments: Map::new() };
     let target = Target { kind: Some(kind), room, said: Vec::new() };
-    Some(Act::Entity { read, bound, target, value, subject, referent })
+    Some(Act::Entity { read, bound, target, value, subject, referent, left: Vec::new() })
 }
 
 /// Makes the acts that set a level in each of some rooms.
@@ -404,7 +404,8 @@ pub(crate) fn switch_named(is_on: bool, setting: &Setting<'_>) -> Option<Vec<Act
     };
     let target = Target { kind: None, room: None, said: Vec::new() };
     let referent = Referent::new(About::Number, Vec::new(), None);
-    some(vec![Act::Entity { read, bound, target, value: None, subject, referent }])
+    let left = Vec::new();
+    some(vec![Act::Entity { read, bound, target, value: None, subject, referent, left }])
 }
 
 pub(super) fn switch(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
@@ -455,7 +456,7 @@ fn cover_at(kind: usize, room: Option<&Room>, is_on: bool, setting: &Setting<'_>
             Some(Act::Do { call, subject, referent })
         }
         Act::Entity { read, bound, target, value, referent, .. } => {
-            Some(Act::Entity { read, bound, target, value, subject, referent })
+            Some(Act::Entity { read, bound, target, value, subject, referent, left: Vec::new() })
         }
         _ => None,
     }

@@ -6,6 +6,7 @@ mod behaviour;
 mod corpus;
 mod declines;
 mod exam;
+mod fillers;
 mod not_done;
 mod opposites;
 mod support;

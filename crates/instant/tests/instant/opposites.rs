@@ -216,24 +216,15 @@ const OTHER_DAYS: [&str; 58] = [
     "今天下午五点喊我起床",
     "今早七点叫我起床",
 ];
-/// Alarms for today or tomorrow, in other words than those of the templates.
-const THESE_DAYS: [(&str, &str); 20] = [
-    ("I have an early train so wake me at six fifteen on Monday", "06:15"),
+/// Alarms for today or tomorrow.
+const THESE_DAYS: [(&str, &str); 11] = [
     ("set an alarm for seven am on Monday", "07:00"),
-    ("there is a long drive ahead wake me at half past five tomorrow", "05:30"),
-    ("we fly tomorrow so get us up at four thirty am", "04:30"),
-    ("set an alarm for nine pm today my dear I nap", "21:00"),
-    ("wake me at ten past nine this evening so that I see the film", "21:10"),
-    ("a nap would do me good wake me at eight pm", "20:00"),
+    ("while you are at it set an alarm for seven am on Monday", "07:00"),
     ("wake me at seven am on the thirtieth of November", "07:00"),
     ("周一早上七点叫我起床", "07:00"),
-    ("星期一要早班所以早上六点叫我起床", "06:00"),
-    ("明天有早班车五点半叫我起床", "05:30"),
-    ("明早要赶路六点喊我起床", "06:00"),
+    ("所以周一早上七点叫我起床", "07:00"),
     ("明早七点叫我起床", "07:00"),
     ("11月30日早上七点叫我起床", "07:00"),
-    ("今晚九点要看球喊我起床", "21:00"),
-    ("我先睡一觉今天晚上八点叫醒我哦", "20:00"),
     ("困死了晚上八点半叫醒我", "20:30"),
     ("明天中午十二点半叫我起床", "12:30"),
     ("明天上午十二点叫我起床", "12:00"),
@@ -343,13 +334,12 @@ fn a_timer_is_begun_among_other_words() {
     let answers = Answers::builtin();
     let radio = bind(&house("radio"));
     for text in [
-        "the eggs go in now put on an eight minute timer",
-        "goodness the rice is boiling time me eight minutes would you",
-        "another batch of biscuits so an eight minute timer for those",
-        "start an eight minute countdown the tea is steeping",
-        "面下锅了给我来个八分钟的倒计时呗",
-        "茶泡上了开始八分钟计时",
-        "鸡蛋煮上了定个八分钟的计时器吧",
+        "while you are at it put on an eight minute timer",
+        "when you get a chance start an eight minute countdown thanks",
+        "okay time me eight minutes would you",
+        "所以给我来个八分钟的倒计时呗",
+        "所以开始八分钟计时",
+        "所以定个八分钟的计时器吧",
     ] {
         let made = calls(&answers, &radio, text, true);
         assert_eq!(made, r#"countdown_begin{"length_seconds":480}"#, "{text}");

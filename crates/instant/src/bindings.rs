@@ -42,7 +42,8 @@ pub(crate) enum Topic {
     Screen,
     /// Brightness of a light.
     Dim,
-    Cover,
+    /// Position of a kind of cover; `None` stands for any kind.
+    Cover(Option<usize>),
     Climate,
     /// A kind of device is switched; `None` stands for any kind.
     Switch {
@@ -349,7 +350,7 @@ impl Bindings {
             Topic::Volume => About::Volume,
             Topic::Screen => About::Screen,
             Topic::Dim => About::Dim,
-            Topic::Cover => About::Cover,
+            Topic::Cover(_) => About::Cover,
             Topic::Climate => About::Climate,
             Topic::Switch { kind: Some(kind), is_on } => {
                 About::Switch { kind: *kind, is_on: *is_on }
@@ -468,7 +469,8 @@ fn bind(effect: &Effect, wanted: Wanted<'_>) -> Option<Bound> {
             }
         }
         (Place::Room { parameter, is_required, rooms }, room) => {
-            let is_light = matches!(effect.topic, Topic::Switch { .. } | Topic::Dim | Topic::Cover);
+            let is_light =
+                matches!(effect.topic, Topic::Switch { .. } | Topic::Dim | Topic::Cover(_));
             let value = match room {
                 Some(room) => room_value(rooms, room),
                 None => {
@@ -513,8 +515,10 @@ fn bind(effect: &Effect, wanted: Wanted<'_>) -> Option<Bound> {
 impl Bound {
     /// Returns the end of a scale that is no percent; `None` for percents and degrees.
     fn scale(&self) -> Option<Fraction> {
-        let is_level =
-            matches!(self.effect.topic, Topic::Volume | Topic::Screen | Topic::Dim | Topic::Cover);
+        let is_level = matches!(
+            self.effect.topic,
+            Topic::Volume | Topic::Screen | Topic::Dim | Topic::Cover(_)
+        );
         match self.effect.input {
             Input::Number { max: Some(max), .. } if is_level && !(99.0..=101.0).contains(&max) => {
                 #[expect(clippy::cast_possible_truncation, reason = "a scale ends at 255")]
@@ -561,7 +565,7 @@ impl Bound {
     /// Returns a value on the scale of the tool as it is said: that of a light or a cover in percent.
     pub(crate) fn shown(&self, value: Fraction) -> Option<Fraction> {
         match self.scale() {
-            Some(end) if matches!(self.effect.topic, Topic::Dim | Topic::Cover) => {
+            Some(end) if matches!(self.effect.topic, Topic::Dim | Topic::Cover(_)) => {
                 Some(Fraction::whole(value.times(Fraction::whole(100))?.over(end)?.rounded()?))
             }
             _ => Some(value),

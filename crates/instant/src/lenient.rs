@@ -237,10 +237,11 @@ impl<'a> Command<'a> {
         self.mentions.has(list)
     }
 
-    /// Reports whether the only device, if there is one, is of one of these kinds.
+    /// Reports whether the only device, if there is one, is of one of these kinds or a sort of it.
     fn is_kind(&self, keys: &[&str]) -> bool {
         let is_of = |kind: usize| {
-            NAMES.devices.get(kind).is_some_and(|device| keys.contains(&device.key.as_str()))
+            let general = NAMES.devices.get(NAMES.general(kind));
+            general.is_some_and(|device| keys.contains(&device.key.as_str()))
         };
         matches!(self.values.device(), Some(Some(kind)) if is_of(kind))
     }

@@ -141,8 +141,11 @@ impl Mentions {
                     found.all.push(mention);
                 }
                 None => {
-                    found.left.push(at);
-                    at += 1;
+                    // A thing that no command knows is left over as a whole: its last word is no other thing.
+                    let rest = words.get(at..).unwrap_or_default();
+                    let end = at + NAMES.other_at(rest).max(1);
+                    found.left.extend(at..end);
+                    at = end;
                 }
             }
         }
@@ -224,5 +227,7 @@ fn longest(
             .collect();
         take(What::Words(named), most);
     }
-    best
+    // The mention may be a piece of the name of another thing: `car heater`.
+    let other = NAMES.other_at(rest);
+    best.filter(|best| other <= best.to - at || matches!(best.what, What::Slot(Value::Rooms(_))))
 }

@@ -11,7 +11,7 @@ use crate::exact::Fraction;
 use crate::normalise::words_of;
 
 /// Names that mean the same, of which the first of each language is spoken.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
     names: Vec<(String, Vec<String>)>,
 }
@@ -21,9 +21,18 @@ pub(crate) struct Group {
 pub(crate) struct Device {
     /// Word by which rules know the kind.
     pub(crate) key: String,
+    /// Word of the kind that this one is a sort of: a floor lamp is a light.
+    pub(crate) of: Option<String>,
     /// Word of Home Assistant for the kind.
     pub(crate) domain: String,
     pub(crate) group: Group,
+}
+
+/// What words name: kinds of device, and other things of a household.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Things {
+    pub(crate) kinds: Vec<usize>,
+    pub(crate) others: Vec<Vec<String>>,
 }
 
 /// City or country, with its time zone.
@@ -54,6 +63,8 @@ pub(crate) struct Names {
     pub(crate) scenes: Vec<Group>,
     pub(crate) colors: Vec<Group>,
     pub(crate) devices: Vec<Device>,
+    /// Other things of a household.
+    others: Group,
     pub(crate) places: Vec<Place>,
     pub(crate) units: Vec<Unit>,
     pub(crate) holidays: Holidays,
@@ -65,6 +76,7 @@ struct NamesFile {
     rooms: Vec<Vec<String>>,
     scenes: Vec<Vec<String>>,
     colors: Vec<Vec<String>>,
+    things: Vec<String>,
     devices: Vec<DeviceEntry>,
 }
 
@@ -72,6 +84,7 @@ struct NamesFile {
 #[serde(deny_unknown_fields)]
 struct DeviceEntry {
     key: String,
+    of: Option<String>,
     domain: String,
     zh: Vec<String>,
     en: Vec<String>,
@@ -333,10 +346,12 @@ impl Names {
                 .iter()
                 .map(|d| Device {
                     key: d.key.clone(),
+                    of: d.of.clone(),
                     domain: d.domain.clone(),
                     group: both(&d.zh, &d.en),
                 })
                 .collect(),
+            others: Group::new(&names.things),
             places: places
                 .places
                 .iter()
@@ -350,6 +365,66 @@ impl Names {
     /// Returns the place of a kind of device.
     pub(crate) fn device(&self, key: &str) -> Option<usize> {
         self.devices.iter().position(|device| device.key == key)
+    }
+
+    /// Reports whether a kind of device is another one, or a sort of it.
+    pub(crate) fn is_a(&self, kind: usize, general: usize) -> bool {
+        kind == general || self.general(kind) == general
+    }
+
+    /// Returns the kind that a kind of device is a sort of; the kind itself if it is none.
+    pub(crate) fn general(&self, kind: usize) -> usize {
+        let of = self.devices.get(kind).and_then(|device| device.of.as_deref());
+        of.and_then(|of| self.device(of)).unwrap_or(kind)
+    }
+
+    /// Returns the length of a name of a device with which `words` begin, and the place of its kind; `None` if there is none, or if
+    /// it is a piece of the name of another thing: 空调 of 空调扇.
+    pub(crate) fn device_at(&self, words: &[String]) -> Option<(usize, usize)> {
+        let found = longest(self.devices.iter().map(|device| &device.group), words)?;
+        (self.others.longest_at(words) <= found.0).then_some(found)
+    }
+
+    /// Returns the length of the name of another thing with which `words` begin; 0 if there is none.
+    pub(crate) fn other_at(&self, words: &[String]) -> usize {
+        self.others.longest_at(words)
+    }
+
+    /// Returns what words name; of names that begin at the same word, the longest.
+    pub(crate) fn things_in(&self, words: &[String]) -> Things {
+        let mut found = Things::default();
+        let mut rest = words;
+        while !rest.is_empty() {
+            let room = longest(self.rooms.iter(), rest).map_or(0, |room| room.0);
+            let other = self.other_at(rest);
+            let length = match self.device_at(rest) {
+                Some((length, kind)) if length >= room => {
+                    found.kinds.push(kind);
+                    length
+                }
+                _ if other > room => {
+                    found.others.extend(rest.get(..other).map(<[String]>::to_vec));
+                    other
+                }
+                _ => room.max(1),
+            };
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        found
+    }
+
+    /// Reports whether a name is said that is no piece of a longer name which we know: 门 of 门锁.
+    pub(crate) fn says(&self, said: &[String], name: &[String]) -> bool {
+        let is_at = |at: usize| said.get(at..at + name.len()).is_some_and(|part| part == name);
+        let is_piece = |at: usize| {
+            (0..=at).any(|from| {
+                let rest = said.get(from..).unwrap_or_default();
+                let device = self.device_at(rest).map_or(0, |found| found.0);
+                let length = device.max(self.other_at(rest));
+                length > name.len() && from + length >= at + name.len()
+            })
+        };
+        !name.is_empty() && (0..said.len()).any(|at| is_at(at) && !is_piece(at))
     }
 
     /// Returns the place of the group of rooms that has a name.
@@ -372,5 +447,43 @@ mod tests {
             names.rooms.iter().filter(|group| group.has(&words_of("餐厅").words)).count(),
             1
         );
+        for device in &names.devices {
+            let general = device.of.as_deref().map(|of| names.device(of));
+            assert_ne!(general, Some(None), "{}", device.key);
+        }
+    }
+
+    #[test]
+    fn no_name_of_a_device_or_thing_names_another() {
+        let names = Names::builtin().unwrap();
+        for (kind, device) in names.devices.iter().enumerate() {
+            for name in device.group.all() {
+                let words = words_of(name).words;
+                assert_eq!(names.device_at(&words), Some((words.len(), kind)), "{name}");
+                let things = Things { kinds: vec![kind], others: Vec::new() };
+                assert_eq!(names.things_in(&words), things, "{name}");
+            }
+        }
+        for name in names.others.all() {
+            let words = words_of(name).words;
+            let things = Things { kinds: Vec::new(), others: vec![words.clone()] };
+            assert_eq!(names.things_in(&words), things, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_piece_of_a_longer_name_is_not_said() {
+        let words = |text: &str| words_of(text).words;
+        for (said, name, is_said) in [
+            ("打开门", "门", true),
+            ("打开门锁", "门", false),
+            ("打开灯带", "灯", false),
+            ("打开空调扇", "空调", false),
+            ("open the garage door", "door", false),
+            ("open the door", "door", true),
+            ("vacuum the carpet", "car", false),
+        ] {
+            assert_eq!(NAMES.says(&words(said), &words(name)), is_said, "{said}");
+        }
     }
 }

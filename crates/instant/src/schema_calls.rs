@@ -7,6 +7,7 @@ use serde_json::{Map, json};
 use crate::act::Act;
 use crate::bindings::{Accepts, Parameter, Tool, words_of_name};
 use crate::lenient::{Command, stem};
+use crate::names::NAMES;
 use crate::normalise::words_of;
 use crate::phrases::{Sentence, Subject};
 use crate::referent::Call;
@@ -74,7 +75,7 @@ const OPTIONS: [(&[&str], &[&str]); 14] = [
     (&["eco", "saving"], &["eco", "energy saving", "节能"]),
 ];
 /// Household nouns in Chinese and English, for tools in the other language.
-const NOUNS: [(&str, &str); 44] = [
+const NOUNS: [(&str, &str); 45] = [
     ("洒水", "sprinkler"),
     ("浇水", "water"),
     ("浇", "water"),
@@ -88,7 +89,8 @@ const NOUNS: [(&str, &str); 44] = [
     ("除湿", "dehumidifier"),
     ("扫地", "vacuum"),
     ("吸尘", "vacuum"),
-    ("热水器", "heater"),
+    ("热水器", "water heater"),
+    ("热水器", "boiler"),
     ("风扇", "fan"),
     ("电扇", "fan"),
     ("投影", "projector"),
@@ -314,9 +316,11 @@ fn subject_points(tool: &Tool, command: &Command<'_>) -> u32 {
             .count();
         points += if shared > 0 { 2 } else { 0 };
         let translated = NOUNS.iter().any(|(zh, en)| {
-            said.contains(zh)
-                && (tool.name_words.iter().any(|word| en.split(' ').any(|en| en == word))
-                    || crate::bindings::schema::mentions(&tool.words, &[en]))
+            // 床 of 床头灯 and of 起床 is no bed.
+            let parts = ["灯", "头"].map(|part| format!("{zh}{part}"));
+            let said =
+                parts.iter().fold(said.replace("起床", ""), |said, part| said.replace(part, ""));
+            said.contains(zh) && tool.mentions(&[en])
         });
         points += if translated && shared == 0 { 2 } else { 0 };
     } else if in_name == 0 {
@@ -345,7 +349,7 @@ fn option(options: &[String], command: &Command<'_>) -> Option<(String, bool)> {
             let words = words_of_name(option);
             let is_state =
                 OPTIONS.iter().any(|entry| entry.0.contains(&option.to_lowercase().as_str()));
-            !is_state && (command.names(&words) || command.has_room(&words))
+            !is_state && (NAMES.says(command.words, &words) || command.has_room(&words))
         })
         .collect();
     match named.as_slice() {

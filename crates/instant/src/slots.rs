@@ -100,9 +100,12 @@ impl<'a> Reader<'a> {
             Kind::Unit => {
                 in_groups(&mut self.names.units.iter().map(|unit| &unit.group), Value::Unit)
             }
-            Kind::Device => {
-                in_groups(&mut self.names.devices.iter().map(|device| &device.group), Value::Device)
-            }
+            Kind::Device => self
+                .names
+                .device_at(words)
+                .map(|(length, kind)| (length, Value::Device(kind)))
+                .into_iter()
+                .collect(),
             Kind::Color => in_groups(&mut self.names.colors.iter(), Value::Color),
             Kind::Room => self
                 .room(words)

@@ -144,10 +144,8 @@ pub(super) fn text_of(text: &str, names: &[&str]) -> Option<String> {
 /// Reports whether words name a kind of device, and no other.
 fn names_kind(text: &str, kind: usize) -> Option<bool> {
     let words = words_of_name(text);
-    let named: Vec<usize> = (0..NAMES.devices.len())
-        .filter(|at| NAMES.devices.get(*at).is_some_and(|device| device.group.is_in(&words)))
-        .collect();
-    (!named.is_empty()).then(|| named.contains(&kind))
+    let named = NAMES.things_in(&words).kinds;
+    (!named.is_empty()).then(|| named.iter().any(|of| NAMES.is_a(*of, kind)))
 }
 
 fn item_of(leaf: &Leaf, kind: usize, room: Option<&Room>) -> Option<Item> {

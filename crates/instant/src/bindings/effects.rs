@@ -89,18 +89,20 @@ const READ: [&str; 17] = [
 ];
 /// Returns the kinds of device that `words` name.
 fn kinds(words: &[String], names: &Names) -> Vec<usize> {
-    let mut found: Vec<usize> = (0..names.devices.len())
-        .filter(|at| names.devices.get(*at).is_some_and(|device| device.group.is_in(words)))
-        .collect();
+    let mut found = names.things_in(words).kinds;
     if mentions(words, &["led", "leds", "bulb", "bulbs"]) {
         found.extend(names.device("light"));
     }
-    // A night light is a light, too: the narrower kind is meant.
-    if found.len() > 1 && names.device("lamp").is_some_and(|lamp| found.contains(&lamp)) {
-        found.retain(|kind| Some(*kind) != names.device("light"));
-    }
+    found.sort_unstable();
     found.dedup();
-    found
+    // A night light is a light, too: the narrower kind is meant.
+    let is_narrower = |other: usize, kind: usize| other != kind && names.is_a(other, kind);
+    let is_wider = |kind: usize| found.iter().any(|other| is_narrower(*other, kind));
+    let narrow: Vec<usize> = found.iter().copied().filter(|kind| !is_wider(*kind)).collect();
+    // A tool for floor lamps and desk lamps is one for lights.
+    let Some(general) = narrow.first().map(|first| names.general(*first)) else { return narrow };
+    let is_one = narrow.iter().all(|kind| names.general(*kind) == general);
+    if narrow.len() > 1 && is_one { vec![general] } else { narrow }
 }
 
 /// Returns the one kind of device that a tool is for.
@@ -164,7 +166,7 @@ fn number_about<'a>(
 
 fn level_effects(tool: &Tool, names: &Names, found: &mut Vec<Effect>) {
     let light = names.device("light");
-    let curtain = names.device("curtain");
+    let kind = kind_of(tool, names);
     if let Some(parameter) =
         number_about(tool, &VOLUME, Parameter::is_level).filter(|_| !tool.mentions(&NO_SPEAKER))
     {
@@ -177,16 +179,16 @@ fn level_effects(tool: &Tool, names: &Names, found: &mut Vec<Effect>) {
         && let Some(place) = place(tool, &[&parameter.name], names)
     {
         let is_placed = !matches!(place, Place::None);
-        let is_light = is_placed
-            || kind_of(tool, names)
-                .is_some_and(|kind| Some(kind) == light || Some(kind) == names.device("lamp"));
+        let is_light =
+            is_placed || kind.zip(light).is_some_and(|(kind, light)| names.is_a(kind, light));
         let topic = if is_light && !tool.mentions(&SCREEN) { Topic::Dim } else { Topic::Screen };
         found.extend(
             number_input(parameter).map(|input| effect(topic, tool, input, Map::new(), place)),
         );
     }
-    let is_cover = curtain.is_some_and(|curtain| kind_of(tool, names) == Some(curtain))
-        || mentions(&tool.name_words, &["position"]);
+    let is_cover = kind
+        .and_then(|kind| names.devices.get(kind))
+        .map_or_else(|| is_position_of_any(tool, names), |kind| kind.domain == "cover");
     if is_cover
         && let Some(parameter) = number_about(
             tool,
@@ -208,7 +210,7 @@ fn level_effects(tool: &Tool, names: &Names, found: &mut Vec<Effect>) {
     {
         found.extend(
             number_input(parameter)
-                .map(|input| effect(Topic::Cover, tool, input, Map::new(), place)),
+                .map(|input| effect(Topic::Cover(kind), tool, input, Map::new(), place)),
         );
     }
     let is_degrees = |p: &Parameter| {
@@ -224,6 +226,11 @@ fn level_effects(tool: &Tool, names: &Names, found: &mut Vec<Effect>) {
                 .map(|input| effect(Topic::Climate, tool, input, Map::new(), place)),
         );
     }
+}
+
+/// Reports whether a tool sets a position, and not that of another thing, such as a garage door.
+fn is_position_of_any(tool: &Tool, names: &Names) -> bool {
+    mentions(&tool.name_words, &["position"]) && names.things_in(&tool.name_words).others.is_empty()
 }
 
 /// Reports whether 0 is open.

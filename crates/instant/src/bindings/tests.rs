@@ -200,7 +200,7 @@ fn covers_whose_zero_is_open_are_not_bound() {
         let tools =
             [tool("blind_position", description, json!({"position": percent}), &["position"])];
         assert_eq!(
-            arguments(&tools, &Topic::Cover, None, Some(50)).is_some(),
+            arguments(&tools, &Topic::Cover(NAMES.device("blind")), None, Some(50)).is_some(),
             is_bound,
             "{description}"
         );

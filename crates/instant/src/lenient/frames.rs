@@ -274,7 +274,7 @@ impl<'a> Command<'a> {
     }
 
     fn light(&self) -> Option<Frame> {
-        let is_light = self.is_kind(&["light", "lamp"]);
+        let is_light = self.is_kind(&["light"]);
         let is_share = self.level().is_some_and(|level| level.1);
         if !(is_share || self.values.levels.is_empty() || is_light && self.is_set_to()) {
             return None;

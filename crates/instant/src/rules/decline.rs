@@ -244,7 +244,7 @@ fn ability(slots: &Slots) -> Option<&str> {
         return Some(named);
     }
     match slots.get("device") {
-        Some(Value::Device(kind)) => Some(NAMES.devices.get(*kind)?.key.as_str()),
+        Some(Value::Device(kind)) => Some(NAMES.devices.get(NAMES.general(*kind))?.key.as_str()),
         _ => None,
     }
 }

@@ -104,6 +104,17 @@ pub(super) fn set_level(
     amount: Amount,
     setting: &Setting<'_>,
 ) -> Option<Act> {
+    set_level_of(about, None, room, amount, setting)
+}
+
+/// Makes the act that sets a level of a kind of device, if one is said.
+fn set_level_of(
+    about: &About,
+    kind: Option<usize>,
+    room: Option<&Room>,
+    amount: Amount,
+    setting: &Setting<'_>,
+) -> Option<Act> {
     let last = setting.last.and_then(|last| last.rooms.first());
     let is_placed = matches!(about, About::Dim | About::Cover | About::Climate);
     let domain = match about {
@@ -113,7 +124,7 @@ pub(super) fn set_level(
         _ => None,
     };
     let wanted = Wanted { room, last: last.filter(|_| is_placed), domain };
-    let bound = setting.context.bindings.find(|topic| *topic == topic_of(about), wanted)?;
+    let bound = setting.context.bindings.find(|topic| is_of(topic, about, kind), wanted)?;
     let place = room.or(wanted.last.filter(|_| !bound.place.is_empty())).cloned();
     let value = match amount {
         Amount::Plain(value) => bound.on_scale(value, false)?,
@@ -127,21 +138,30 @@ pub(super) fn set_level(
     let referent = Referent::new(about.clone(), place.iter().cloned().collect(), Some(value));
     let subject = level_subject(about, place.clone(), shown)?;
     if bound.needs_entity {
-        let kind = NAMES.device(if *about == About::Cover { "curtain" } else { "light" })?;
+        let general = if *about == About::Cover { "curtain" } else { "light" };
+        let kind = kind.or_else(|| NAMES.device(general))?;
         return entity(bound, kind, place, Some(value), subject, referent, setting);
     }
     let arguments = bound.with_number(value)?;
     Some(Act::Do { call: call(&bound, arguments), subject, referent: Some(referent) })
 }
 
-fn topic_of(about: &About) -> Topic {
-    match about {
-        About::Volume => Topic::Volume,
-        About::Screen => Topic::Screen,
-        About::Dim => Topic::Dim,
-        About::Cover => Topic::Cover,
-        _ => Topic::Climate,
+/// Reports whether a topic is that of a level, and of a kind of device if one is said.
+fn is_of(topic: &Topic, about: &About, kind: Option<usize>) -> bool {
+    match (about, topic) {
+        (About::Cover, Topic::Cover(of)) => {
+            kind.zip(*of).is_none_or(|(kind, of)| is_same_kind(kind, of))
+        }
+        (About::Volume, topic) => *topic == Topic::Volume,
+        (About::Screen, topic) => *topic == Topic::Screen,
+        (About::Dim, topic) => *topic == Topic::Dim,
+        (_, topic) => *topic == Topic::Climate && *about != About::Cover,
     }
+}
+
+/// Reports whether one kind of device is the other, or a sort of it.
+fn is_same_kind(one: usize, other: usize) -> bool {
+    NAMES.is_a(one, other) || NAMES.is_a(other, one)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "used with `?` in its callers")]
@@ -168,17 +188,18 @@ fn entity(
 /// Makes the acts that set a level in each of some rooms.
 fn set_levels(
     about: &About,
+    kind: Option<usize>,
     rooms: &[Room],
     amount: Amount,
     setting: &Setting<'_>,
 ) -> Option<Vec<Act>> {
     if rooms.is_empty() {
-        return some(vec![set_level(about, None, amount, setting)?]);
+        return some(vec![set_level_of(about, kind, None, amount, setting)?]);
     }
     rooms
         .iter()
         .take(MOST_ROOMS)
-        .map(|room| set_level(about, Some(room), amount, setting))
+        .map(|room| set_level_of(about, kind, Some(room), amount, setting))
         .collect()
 }
 
@@ -229,7 +250,7 @@ pub(super) fn change_level(
     let place = room.or_else(|| setting.last.and_then(|last| last.rooms.first()));
     let is_placed = matches!(about, About::Dim | About::Climate);
     let wanted = Wanted { room, last: place.filter(|_| is_placed), domain: None };
-    let bound = bindings.find(|topic| *topic == topic_of(about), wanted)?;
+    let bound = bindings.find(|topic| is_of(topic, about, None), wanted)?;
     if bound.needs_entity {
         return None;
     }
@@ -249,7 +270,7 @@ fn change_known(
 ) -> Option<Act> {
     let domain = (*about == About::Dim).then_some(("light", true));
     let wanted = Wanted { room, last: None, domain };
-    let bound = setting.context.bindings.find(|topic| *topic == topic_of(about), wanted)?;
+    let bound = setting.context.bindings.find(|topic| is_of(topic, about, None), wanted)?;
     let value = known.plus(bound.step(change)?)?;
     let value = if value.is_negative() { Fraction::ZERO } else { value };
     let most = match about {
@@ -318,7 +339,8 @@ fn brightness_of(slots: &Slots, setting: &Setting<'_>) -> Option<About> {
 }
 
 pub(super) fn brightness(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
-    set_levels(&brightness_of(slots, setting)?, &Setting::rooms(slots), level(slots)?, setting)
+    let about = brightness_of(slots, setting)?;
+    set_levels(&about, None, &Setting::rooms(slots), level(slots)?, setting)
 }
 
 pub(super) fn brightness_change(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
@@ -359,19 +381,16 @@ pub(super) fn switch_one(
     let is_narrow = NARROW.contains(&device.key.as_str());
     let wanted = Wanted { room, last: None, domain: Some((&device.domain, is_narrow)) };
     let bindings = setting.context.bindings;
+    let is_lamp = NAMES.is_a(kind, NAMES.device("light")?);
     let is_wanted = |topic: &Topic| matches!(topic, Topic::Switch { kind: of, is_on: to } if *to == is_on && of.is_none_or(|of| of == kind));
     let bound = bindings.find(is_wanted, wanted).or_else(|| {
-        // The only lamp that a tool knows is meant by any word for a lamp.
+        // The only lamp that a tool knows is meant by the word for lamps, and lamps by that for a sort of them.
         let has_own = bindings.of_topic(is_wanted).next().is_some();
-        let is_lamp = |kind: Option<usize>| kind == NAMES.device("light") || kind == NAMES.device("lamp");
-        let other = |topic: &Topic| matches!(topic, Topic::Switch { kind: of @ Some(_), is_on: to } if *to == is_on && is_lamp(*of));
-        if has_own || !is_lamp(Some(kind)) || room.is_some() { None } else { bindings.find(other, wanted) }
+        let other = |topic: &Topic| matches!(topic, Topic::Switch { kind: Some(of), is_on: to } if *to == is_on && is_same_kind(*of, kind));
+        if has_own || is_lamp && room.is_some() { None } else { bindings.find(other, wanted) }
     })?;
-    if bound.effect.place != crate::bindings::Place::None
-        && kind != NAMES.device("light")?
-        && Some(kind) == NAMES.device("lamp")
-        && !bound.needs_entity
-    {
+    let is_placed = bound.effect.place != crate::bindings::Place::None;
+    if is_placed && is_lamp && device.of.is_some() && !bound.needs_entity {
         return None;
     }
     let referent =
@@ -449,7 +468,7 @@ pub(crate) fn is_cover(kind: usize) -> bool {
 fn cover_at(kind: usize, room: Option<&Room>, is_on: bool, setting: &Setting<'_>) -> Option<Act> {
     let value = Amount::Share(Fraction::whole(if is_on { 100 } else { 0 }));
     let subject = Subject::Switch { kind, room: room.cloned(), is_on };
-    match set_level(&About::Cover, room, value, setting)? {
+    match set_level_of(&About::Cover, Some(kind), room, value, setting)? {
         Act::Do { call, referent, .. } => {
             let rooms = referent.map(|referent| referent.rooms).unwrap_or_default();
             let referent = Some(Referent::new(About::Switch { kind, is_on }, rooms, None));
@@ -463,11 +482,11 @@ fn cover_at(kind: usize, room: Option<&Room>, is_on: bool, setting: &Setting<'_>
 }
 
 pub(super) fn cover(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
-    let is_cover = matches!(slots.get("device"), Some(Value::Device(kind)) if is_cover(*kind));
-    if !is_cover {
+    let Some(Value::Device(kind)) = slots.get("device") else { return None };
+    if !is_cover(*kind) {
         return None;
     }
-    set_levels(&About::Cover, &Setting::rooms(slots), level(slots)?, setting)
+    set_levels(&About::Cover, Some(*kind), &Setting::rooms(slots), level(slots)?, setting)
 }
 
 pub(super) fn climate(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
@@ -475,7 +494,7 @@ pub(super) fn climate(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> 
     if *degrees < Fraction::whole(5) || *degrees > Fraction::whole(40) {
         return None;
     }
-    set_levels(&About::Climate, &Setting::rooms(slots), Amount::Plain(*degrees), setting)
+    set_levels(&About::Climate, None, &Setting::rooms(slots), Amount::Plain(*degrees), setting)
 }
 
 pub(super) fn climate_change(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {

@@ -92,14 +92,14 @@ pub(super) fn capability(_: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
         "change the theme of the screen",
     );
     let light = NAMES.device("light");
-    let lamp = NAMES.device("lamp");
+    let is_lamp = |kind: usize| light.is_some_and(|light| NAMES.is_a(kind, light));
     let is_light = |topic: &Topic| {
-        matches!(topic, Topic::Switch { kind, .. } if kind.is_none() || *kind == light || *kind == lamp)
+        matches!(topic, Topic::Switch { kind, .. } if kind.is_none_or(is_lamp))
             || *topic == Topic::Dim
     };
     add(bindings.of_topic(is_light).next().is_some(), "开关灯", "switch lights");
     add(has(|topic| *topic == Topic::Climate), "调温度", "set the temperature");
-    add(has(|topic| *topic == Topic::Cover), "开关窗帘", "move the curtains");
+    add(has(|topic| matches!(topic, Topic::Cover(_))), "开关窗帘", "move the curtains");
     add(has(|topic| matches!(topic, Topic::Scene(_))), "切换场景", "start scenes");
     add(has(|topic| matches!(topic, Topic::Media(_))), "控制音乐", "control the music");
     add(has(|topic| *topic == Topic::Timer), "计时", "set timers");

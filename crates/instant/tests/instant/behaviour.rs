@@ -224,6 +224,39 @@ fn a_room_that_no_tool_knows_is_left_to_the_model() {
 }
 
 #[test]
+fn a_tool_for_one_sort_is_not_called_for_another() {
+    let switch = |name: &str| Tool {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: serde_json::json!({"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]}),
+    };
+    let position = |name: &str| Tool {
+        name: name.to_owned(),
+        description: "0 is closed and 100 is open".to_owned(),
+        parameters: serde_json::json!({"type": "object", "properties": {"percent": {"type": "integer", "minimum": 0, "maximum": 100}}, "required": ["percent"]}),
+    };
+    for (tool, text, is_called) in [
+        (switch("desk_lamp_power"), "turn on the desk lamp", true),
+        (switch("desk_lamp_power"), "turn on the light", true),
+        (switch("desk_lamp_power"), "turn on the floor lamp", false),
+        (switch("kettle_power"), "turn on the kettle", true),
+        (switch("kettle_power"), "turn on the coffee machine", false),
+        (switch("range_hood_power"), "turn on the extractor fan", false),
+        (position("blinds_position"), "close the curtains", true),
+        (position("blinds_position"), "close the blinds", true),
+        (position("blinds_position"), "close the sheer curtains", false),
+        (position("garage_door_position"), "close the curtains", false),
+    ] {
+        let bindings = bind(std::slice::from_ref(&tool));
+        for is_lenient in [false, true] {
+            let played = say_as(&ANSWERS, &bindings, text, None, is_lenient);
+            let has_calls = played.is_some_and(|played| !played.calls.is_empty());
+            assert_eq!(has_calls, is_called, "{}: {text}", tool.name);
+        }
+    }
+}
+
+#[test]
 fn the_configured_name_is_spoken_and_left_out() {
     let named = |text: &str| plan(text, "panel", |context| context.name = "Robin");
     assert_eq!(answer(named("who are you").unwrap(), &[]).0, "I'm Robin, a voice assistant.");

@@ -7,12 +7,13 @@ use hearken_base::language::Language;
 
 use crate::act::{Act, Question, What};
 use crate::bindings::words_of_name;
+use crate::entity::entities;
 use crate::exact::Fraction;
 use crate::length::Length;
 use crate::names::NAMES;
 use crate::phrases::{self, room_name, say};
 use crate::referent::{About, Referent};
-use crate::state::{entities, number, present};
+use crate::state::{number, present};
 use crate::value::Room;
 use found::{Item, flag, items, lengths, text_of};
 

@@ -11,6 +11,7 @@ mod calendar;
 mod casual;
 mod catalog;
 mod day_parts;
+mod entity;
 mod exact;
 mod facts;
 mod forecast;

@@ -1,13 +1,13 @@
-//! Reads values and entities in what a status tool returned, and completes the acts that waited for them. Not for the choice of
-//! the tool.
+//! Reads values in what a status tool returned, and completes the acts that waited for them. Not for the choice of the tool, nor for
+//! that of the entity, see `entity`.
 
 use hearken_base::language::Language;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::act::{Act, Target};
-use crate::bindings::{BRIGHTNESS_NAMES, Input, Place, VOLUME_NAMES, words_of_name};
+use crate::bindings::{BRIGHTNESS_NAMES, Bound, Input, Place, VOLUME_NAMES, words_of_name};
+use crate::entity::{Entity, are_all_of_room, entities, is_room, meant};
 use crate::exact::Fraction;
-use crate::names::NAMES;
 use crate::phrases::{Subject, say};
 use crate::referent::{About, Call};
 use crate::value::Room;
@@ -17,16 +17,6 @@ const DEEPEST: usize = 12;
 /// Names of a target temperature, in states.
 const TARGET_NAMES: [&str; 5] =
     ["target", "setpoint", "target_temperature", "set_temperature", "temperature"];
-
-/// Entity of a list of Home Assistant.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Entity {
-    pub(crate) names: String,
-    pub(crate) domain: String,
-    pub(crate) areas: String,
-    pub(crate) state: String,
-    pub(crate) values: Vec<(String, Fraction)>,
-}
 
 /// Returns the text of a result, which may be wrapped in JSON.
 pub(crate) fn inner_text(text: &str) -> String {
@@ -38,79 +28,6 @@ pub(crate) fn inner_text(text: &str) -> String {
         Ok(Value::String(inner)) => inner,
         _ => text.to_owned(),
     }
-}
-
-/// Reads a list of entities, as Home Assistant writes it.
-pub(crate) fn entities(text: &str) -> Vec<Entity> {
-    let mut found: Vec<Entity> = Vec::new();
-    for line in inner_text(text).lines() {
-        let line = line.trim();
-        let is_first = line.starts_with("- ");
-        let Some((key, value)) = line.trim_start_matches("- ").split_once(':') else { continue };
-        let value = value.trim().trim_matches(['\'', '"']);
-        if is_first && key == "names" {
-            found.push(Entity { names: value.to_owned(), ..Entity::default() });
-            continue;
-        }
-        let Some(entity) = found.last_mut() else { continue };
-        match key {
-            "domain" => value.clone_into(&mut entity.domain),
-            "areas" => value.clone_into(&mut entity.areas),
-            "state" => value.clone_into(&mut entity.state),
-            _ => entity
-                .values
-                .extend(Fraction::from_digits(value).map(|number| (key.to_owned(), number))),
-        }
-    }
-    found
-}
-
-pub(crate) fn is_room(text: &str, room: &Room) -> bool {
-    let words = words_of_name(text);
-    let has = |part: &[String]| {
-        !part.is_empty() && words.windows(part.len()).any(|window| window == part)
-    };
-    has(&room.words)
-        || room.group.and_then(|at| NAMES.rooms.get(at)).is_some_and(|group| group.is_in(&words))
-}
-
-/// Returns the entities that are meant.
-pub(crate) fn meant<'a>(all: &'a [Entity], target: &Target) -> Vec<&'a Entity> {
-    let Some(device) = target.kind.and_then(|kind| NAMES.devices.get(kind)) else {
-        return named(all.iter().collect(), &target.said);
-    };
-    let is_general =
-        matches!(device.key.as_str(), "light" | "curtain" | "fan" | "vacuum" | "humidifier");
-    let fits = |entity: &&Entity| {
-        let is_named = device.group.is_in(&words_of_name(&entity.names));
-        let in_room = target
-            .room
-            .as_ref()
-            .is_none_or(|room| is_room(&entity.areas, room) || is_room(&entity.names, room));
-        entity.domain == device.domain && (is_general || is_named) && in_room
-    };
-    let found: Vec<&Entity> = all.iter().filter(fits).collect();
-    match found.len() {
-        0 => named(all.iter().collect(), &target.said),
-        1 => found,
-        _ => {
-            let narrower = named(found.clone(), &target.said);
-            if narrower.is_empty() { found } else { narrower }
-        }
-    }
-}
-
-/// Returns the entities with the longest names that are said.
-fn named<'a>(all: Vec<&'a Entity>, said: &[String]) -> Vec<&'a Entity> {
-    let length = |entity: &Entity| {
-        let names = entity.names.split(',').map(words_of_name);
-        let is_said = |name: &Vec<String>| {
-            !name.is_empty() && said.windows(name.len()).any(|part| part == name)
-        };
-        names.filter(is_said).map(|name| name.len()).max().unwrap_or(0)
-    };
-    let most = all.iter().map(|entity| length(entity)).max().unwrap_or(0);
-    all.into_iter().filter(|entity| most > 0 && length(entity) == most).collect()
 }
 
 /// Number of a state, with the words of its keys and neighbours.
@@ -281,28 +198,48 @@ pub(crate) fn resolve(act: Act, text: &str, language: Language) -> Option<Act> {
             Some(Act::Do { call, subject, referent: Some(referent) })
         }
         Act::Entity { bound, target, value, subject, referent, left, .. } => {
-            let all = entities(text);
-            let [entity] = meant(&all, &target).try_into().ok()?;
-            let has_all = |name: &str| {
-                let name = words_of_name(name);
-                left.iter().all(|word| name.contains(word))
-            };
-            if !entity.names.split(',').any(has_all) {
-                return None;
-            }
-            let Place::Entity { name, area, .. } = &bound.effect.place else { return None };
-            let mut arguments = match value {
-                Some(value) => bound.with_number(value)?,
-                None => bound.arguments(),
-            };
-            arguments.remove(area);
-            let first = entity.names.split(',').next().unwrap_or_default().trim();
-            arguments.insert(name.clone(), Value::String(first.to_owned()));
+            let arguments = of_entity(&bound, &target, &left, value, text)?;
             let call = Call { tool: bound.effect.tool.clone(), arguments };
             Some(Act::Do { call, subject, referent: Some(referent) })
         }
         act => Some(act),
     }
+}
+
+/// Returns the arguments for the one entity that is meant, or for all of their kind in a room; `None` if that is not clear.
+fn of_entity(
+    bound: &Bound,
+    target: &Target,
+    left: &[String],
+    value: Option<Fraction>,
+    text: &str,
+) -> Option<Map<String, Value>> {
+    let Place::Entity { name, area, domain } = &bound.effect.place else { return None };
+    let mut arguments = match value {
+        Some(value) => bound.with_number(value)?,
+        None => bound.arguments(),
+    };
+    let domain = domain.as_ref().filter(|domain| arguments.contains_key(&domain.0));
+    let all = entities(text);
+    match meant(&all, target).as_slice() {
+        [entity] => {
+            if !entity.is_named_by(left) {
+                return None;
+            }
+            arguments.remove(area);
+            let first = entity.names.split(',').next().unwrap_or_default().trim();
+            arguments.insert(name.clone(), json!(first));
+            if let Some((parameter, is_list)) = domain {
+                let own = &entity.domain;
+                let own = if *is_list { json!([own]) } else { json!(own) };
+                arguments.insert(parameter.clone(), own);
+            }
+        }
+        several
+            if left.is_empty() && domain.is_some() && are_all_of_room(several, &all, target) => {}
+        _ => return None,
+    }
+    Some(arguments)
 }
 
 fn limits(input: &Input, lowest: Fraction) -> (Fraction, Fraction) {
@@ -332,6 +269,7 @@ fn with_value(subject: Subject, value: Fraction) -> Option<Subject> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::NAMES;
     use crate::referent::Referent;
 
     #[test]
@@ -351,15 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn entities_are_read_as_home_assistant_writes_them() {
+    fn the_brightness_of_an_entity_is_found() {
         let text = "Live Context:\n- names: Garage Light\n  domain: light\n  state: 'on'\n  areas: Garage\n  attributes:\n    brightness: '70'\n";
-        let all = entities(text);
-        assert_eq!(all.len(), 1);
         let words = words_of_name("garage");
         let room = Room { said: "garage".to_owned(), group: NAMES.room(&words), words };
         assert_eq!(present(&About::Dim, Some(&room), text), Some(Fraction::whole(70)));
-        let target = Target { kind: NAMES.device("light"), room: Some(room), said: Vec::new() };
-        assert_eq!(meant(&all, &target).len(), 1);
         let referent = Referent::new(About::Volume, Vec::new(), None);
         assert_eq!(referent.age, std::time::Duration::ZERO);
     }

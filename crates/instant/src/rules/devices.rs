@@ -21,7 +21,7 @@ use crate::times::Clock;
 use crate::value::{Room, Value};
 
 /// Kinds of device whose domain of Home Assistant has no other kinds.
-const NARROW: [&str; 6] = ["light", "fan", "curtain", "humidifier", "vacuum", "water_heater"];
+const NARROW: [&str; 3] = ["light", "vacuum", "water_heater"];
 /// Most rooms of one command.
 const MOST_ROOMS: usize = 6;
 

@@ -9,4 +9,5 @@ mod exam;
 mod fillers;
 mod not_done;
 mod opposites;
+mod other_things;
 mod support;

@@ -337,6 +337,9 @@ impl Answers {
         let frame = command.frame().ok()?;
         let of_rule = |understood: lenient::Understood| {
             let frame = understood.frame;
+            if is_of_one_lamp(frame.0, &words.words, setting) {
+                return None;
+            }
             let acts = with_said(rules::acts(frame.0, &frame.1, setting)?, &words.words);
             let part = Part { rule: frame.0.to_owned(), acts: with_left(acts, &understood.left)? };
             is_deed(&part).then_some(part)
@@ -472,6 +475,9 @@ impl Answers {
     fn part(&self, words: &Words, setting: &Setting<'_>) -> Option<Part> {
         let reader = reader(words, setting);
         self.catalog.find(&words.words, setting.language, &reader, |rule, slots| {
+            if is_of_one_lamp(rule, &words.words, setting) {
+                return None;
+            }
             let acts = with_said(rules::acts(rule, slots, setting)?, &words.words);
             is_allowed(rule, &acts, setting.context.scope)
                 .then(|| Part { rule: rule.to_owned(), acts })
@@ -504,6 +510,17 @@ fn with_rest(
 fn reader<'a>(words: &'a Words, setting: &Setting<'a>) -> Reader<'a> {
     let number = setting.last.and_then(Referent::number);
     Reader::new(&words.words, setting.language, &names::NAMES, setting.context.bindings, number)
+}
+
+/// Reports whether the brightness of one sort of lamp is to change in a home with entities, where a rule changes all lights of a room.
+fn is_of_one_lamp(rule: &str, words: &[String], setting: &Setting<'_>) -> bool {
+    let is_sort = |kind: &usize| {
+        let device = names::NAMES.devices.get(*kind);
+        device.is_some_and(|device| device.domain == "light" && device.of.is_some())
+    };
+    matches!(rule, "brightness" | "brightness_change")
+        && setting.context.bindings.entities().is_some()
+        && names::NAMES.things_in(words).kinds.iter().any(is_sort)
 }
 
 /// Adds the words of the utterance, in which the names of entities are looked for.

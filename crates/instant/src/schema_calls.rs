@@ -136,7 +136,9 @@ pub(crate) fn call(command: &Command<'_>) -> Option<Vec<Act>> {
     }
     let bindings = command.setting.context.bindings;
     // A number for a tool that a topic knows is what the topic takes for one: `sixty percent in the office` is no brightness.
-    let is_open = |tool: &&Tool| command.numbers() == 0 || !bindings.knows(&tool.name);
+    let is_open = |tool: &&Tool| {
+        !is_for_entities(tool) && (command.numbers() == 0 || !bindings.knows(&tool.name))
+    };
     let tools = bindings.acting().iter().filter(is_open);
     let mut found: Vec<Found> = tools.filter_map(|tool| read(tool, command)).collect();
     found.sort_by_key(|found| std::cmp::Reverse(found.points));
@@ -149,6 +151,11 @@ pub(crate) fn call(command: &Command<'_>) -> Option<Vec<Act>> {
         Sentence::new("抱歉，没能办成。", "Sorry, that didn't work."),
     );
     Some(vec![Act::Do { call: first.call.clone(), subject, referent: None }])
+}
+
+/// Reports whether a tool is for the entities of a home: without one that is named it changes others.
+fn is_for_entities(tool: &Tool) -> bool {
+    ["name", "area"].iter().all(|name| tool.parameters.iter().any(|one| one.name == *name))
 }
 
 fn read(tool: &Tool, command: &Command<'_>) -> Option<Found> {

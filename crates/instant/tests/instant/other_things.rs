@@ -226,6 +226,24 @@ fn the_thing_that_is_named_is_switched_among_others_of_its_domain() {
     }
 }
 
+#[test]
+fn the_brightness_of_one_lamp_changes_no_other() {
+    for text in [
+        "set the light strip in the office to fifty percent",
+        "set the ceiling light in the office to fifty percent",
+        "make the night light in the office brighter",
+        "把办公室的落地灯调到百分之五十",
+        "办公室的台灯亮度百分之五十",
+        "把办公室的灯带调亮一点",
+    ] {
+        for is_lenient in [false, true] {
+            let list = context(&[("Office Light".to_owned(), "light", "Office".to_owned())]);
+            let calls = calls(&HUB, text, is_lenient, &list);
+            assert!(calls.is_empty(), "{text}: {}", shown(&calls));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

@@ -6,6 +6,7 @@ mod pattern;
 mod region;
 mod replies;
 mod rules;
+mod victim;
 mod words;
 
 use std::sync::LazyLock;
@@ -16,7 +17,8 @@ use serde::Deserialize;
 pub use region::Region;
 
 use replies::Replies;
-use rules::{Finding, Rules, Victim};
+use rules::{Finding, Rules};
+use victim::Victim;
 use words::{Splitter, ends};
 
 /// What a text is about. If it is about several, the first one in this order counts: the one whose first act must not be missed.
@@ -243,9 +245,10 @@ impl Safety {
 
     fn reply(&self, found: &Finding<'_>, language: Language) -> String {
         let victim = match found.victim {
-            Victim::Animal => Some("animal"),
-            Victim::Infant => Some("infant"),
-            Victim::Anybody => None,
+            Some(Victim::Animal) => Some("animal"),
+            Some(Victim::Infant) => Some("infant"),
+            // In doubt it is a person.
+            Some(Victim::Person) | None => None,
         };
         let names: Vec<&str> = victim.into_iter().chain(found.reply).collect();
         DATA.replies(language).reply(found.topic, &names, &self.region)

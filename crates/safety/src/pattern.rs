@@ -187,8 +187,15 @@ impl Text {
     }
 
     /// Reports whether a part goes across a pause.
-    fn has_pause(&self, part: &Range<usize>) -> bool {
+    pub(crate) fn has_pause(&self, part: &Range<usize>) -> bool {
         self.clauses.iter().any(|end| part.start < *end && *end < part.end)
+    }
+
+    /// Reports whether a part has a word that no pattern knows, such as the name of a person.
+    pub(crate) fn has_unknown(&self, part: &Range<usize>) -> bool {
+        let known = self.places.iter().fold(Places::default(), |all, places| all.or(places));
+        let words = Places::between(part.start, part.end).and(&self.open);
+        !words.without(&known).is_empty()
     }
 
     /// Returns this part of the text: the rest is hidden, and its begin and end are those of a sentence.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::Topic;
 use crate::pattern::{Candidates, Compiler, List, Patterns, Text};
+use crate::victim::{self, Beings, Victim};
 use crate::words::{PAUSE, Splitter};
 
 /// Name of the reply for a speaker who is in danger.
@@ -35,10 +36,7 @@ struct File {
     urgent: Vec<String>,
     /// What people say next who were told what to do: that nothing has changed, or that they need more.
     further: Vec<String>,
-    /// Words for babies, for animals, and for people of any age but the speaker.
-    infants: Vec<String>,
-    animals: Vec<String>,
-    people: Vec<String>,
+    beings: victim::Written,
     rule: Vec<Written>,
 }
 
@@ -73,20 +71,13 @@ struct Rule {
     amid: List,
 }
 
-/// Who is in danger, if it is neither the speaker nor another person who is no baby.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Victim {
-    Anybody,
-    Infant,
-    Animal,
-}
-
 /// What a text is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Finding<'a> {
     pub(crate) topic: Topic,
     pub(crate) reply: Option<&'a str>,
-    pub(crate) victim: Victim,
+    /// Who is in danger; `None` if the words do not tell it.
+    pub(crate) victim: Option<Victim>,
 }
 
 /// The compiled rules of one language.
@@ -104,9 +95,7 @@ pub(crate) struct Rules {
     near: List,
     urgent: List,
     further: List,
-    infants: List,
-    animals: List,
-    people: List,
+    beings: Beings,
     patterns: Patterns,
 }
 
@@ -118,19 +107,30 @@ impl Rule {
         if !candidates.has(&self.say, text) {
             return false;
         }
-        let mut text = Cow::Borrowed(text);
-        for pattern in candidates.of(&self.without) {
-            text.to_mut().hide(&pattern);
-        }
-        if !self.without.is_empty() && !candidates.has(&self.say, &text) {
+        if !self.without.is_empty() && !candidates.has(&self.say, &self.seen(text, candidates)) {
             return false;
         }
         if self.topic.is_declined() {
             return !candidates.has(&self.unless, whole) && !candidates.has(&self.amid, whole);
         }
+        !self.dangers(text, whole, candidates).is_empty()
+    }
+
+    /// Returns a text without the words that this rule does not see.
+    fn seen<'a>(&self, text: &'a Text, candidates: &Candidates<'_>) -> Cow<'a, Text> {
+        let mut text = Cow::Borrowed(text);
+        for pattern in candidates.of(&self.without) {
+            text.to_mut().hide(&pattern);
+        }
+        text
+    }
+
+    /// Returns what this rule is about in a text, in words that nothing in the whole text makes harmless.
+    fn dangers(&self, text: &Text, whole: &Text, candidates: &Candidates<'_>) -> Vec<Range<usize>> {
         let excuses = self.excuses(whole, candidates);
-        let is_meant = |said: &Range<usize>| !excuses.iter().any(|excuse| meet(excuse, said));
-        excuses.is_empty() || candidates.matches(&self.say, &text).iter().any(is_meant)
+        let mut dangers = candidates.matches(&self.say, &self.seen(text, candidates));
+        dangers.retain(|said| !excuses.iter().any(|excuse| meet(excuse, said)));
+        dangers
     }
 
     /// Returns the parts of a text whose words this rule must not rest on.
@@ -178,9 +178,7 @@ impl Rules {
             near: compiler.list(&file.near),
             urgent: compiler.list(&file.urgent),
             further: compiler.list(&file.further),
-            infants: compiler.list(&file.infants),
-            animals: compiler.list(&file.animals),
-            people: compiler.list(&file.people),
+            beings: Beings::compile(&file.beings, &mut compiler),
             patterns: compiler.finish()?,
         })
     }
@@ -209,19 +207,15 @@ impl Rules {
             text.hide_in_clauses(&pattern);
             told.hide_in_clauses(&pattern);
         }
-        let holds =
-            |rule: &&Rule| rule.holds(if rule.firm { &text } else { &told }, whole, candidates);
-        let rule = self.tried(candidates).find(holds)?;
-        let has = |list: &List| candidates.has(list, whole);
+        let seen = |rule: &Rule| if rule.firm { &text } else { &told };
+        let rule = self.tried(candidates).find(|rule| rule.holds(seen(rule), whole, candidates))?;
         let victim = if rule.reply.as_deref() == Some(SPEAKER) {
             // An animal or a baby beside the speaker is in no danger.
-            Victim::Anybody
-        } else if has(&self.animals) && !has(&self.people) {
-            Victim::Animal
-        } else if has(&self.infants) {
-            Victim::Infant
+            Some(Victim::Person)
+        } else if rule.topic.is_declined() {
+            None
         } else {
-            Victim::Anybody
+            self.beings.victim(&rule.dangers(seen(rule), whole, candidates), whole, candidates)
         };
         Some(Finding { topic: rule.topic, reply: rule.reply.as_deref(), victim })
     }

@@ -6,3 +6,4 @@ mod beside;
 mod exam;
 mod replies;
 mod sentences;
+mod victims;

@@ -142,7 +142,7 @@ impl RuledLlm {
 
     /// Returns the fixed reply to the words of a turn, whatever calls are behind them: those of a held
     /// call, or of words that a noise interrupted. Words that only go on with a danger have it while the danger
-    /// lasts; without a known time it does.
+    /// lasts; without a known time it does. So long, "she" is also the one who was in danger before.
     fn judge(&self, turn: &Said<'_>, earlier: &[Said<'_>], prompt: &Prompt) -> Option<Safe> {
         let EarlierWords { words, passed } = &prompt.earlier;
         let passed = if words.is_empty() { prompt.since_last } else { *passed };
@@ -156,7 +156,7 @@ impl RuledLlm {
         let safety = &self.rules.safety;
         self.judgements.of(turn.words, &before, || {
             let next = || safety.judge_next(turn.words, before.iter().copied());
-            safety.judge(turn.words).or_else(next)
+            safety.judge_after(turn.words, before.iter().copied()).or_else(next)
         })
     }
 

@@ -371,6 +371,34 @@ fn further_words_have_the_reply_although_the_messages_lack_the_danger() {
 }
 
 #[tokio::test]
+async fn a_pronoun_in_danger_is_who_was_in_danger_before() {
+    let llm = ruled(InstantScope::Whole);
+    let soon = Some(Duration::from_secs(60));
+    let late = Some(Duration::from_secs(3_600));
+    let adult = "my husband is choking";
+    let baby = "my baby is choking";
+    let pet = "my dog is choking";
+    for (before, words, since_last, like) in [
+        (baby, "she is still choking", soon, baby),
+        (baby, "she is still choking", None, baby),
+        (baby, "still choking", soon, baby),
+        (baby, "she is still choking", late, adult),
+        (pet, "he is still choking", soon, pet),
+        (adult, "he is still choking", soon, adult),
+        (baby, "my wife is choking", soon, adult),
+        (pet, "someone is choking", soon, adult),
+        ("宝宝噎住了", "他还是噎住的", soon, "宝宝噎住了"),
+        ("宝宝噎住了", "我老婆噎住了", soon, "我爸噎住了"),
+    ] {
+        let expected = text(&deltas(&llm, prompt(vec![user(like)])).await);
+        let answer = ChatMessage::new(Role::Assistant, "A reply.".to_owned());
+        let asked = prompt(vec![user(before), answer, user(words)]);
+        let said = text(&deltas(&llm, Prompt { since_last, ..asked }).await);
+        assert_eq!(said, expected, "{words} after {before}, {since_last:?}");
+    }
+}
+
+#[tokio::test]
 async fn further_words_in_danger_keep_the_reply() {
     let llm = ruled(InstantScope::Whole);
     for (danger, further) in [

@@ -183,6 +183,25 @@ fn goes_on(text: &str) -> bool {
     }
 }
 
+/// What a text is about, and the language of the reply to it.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    finding: Finding<'static>,
+    language: Language,
+}
+
+/// Returns what a text is about.
+fn find(text: &str) -> Option<Found> {
+    let text = ends(text);
+    let language = Language::from_key(&text)?;
+    let words = DATA.splitter.words(&text);
+    let chinese = (language == Language::Chinese).then(|| DATA.zh.judge(&words)).flatten();
+    let has_letters =
+        || words.iter().any(|word| word.chars().any(|c| c.is_alphabetic() && !is_han(c)));
+    let english = || has_letters().then(|| DATA.en.judge(&words)).flatten();
+    Some(Found { finding: chinese.or_else(english)?, language })
+}
+
 /// Judge of texts, for the people of one region.
 #[derive(Debug, Clone)]
 pub struct Safety {
@@ -205,15 +224,23 @@ impl Safety {
     /// danger and the text asks for nothing that must not be explained. Of a text of thousands of characters, the begin and the
     /// end are judged.
     pub fn judge(&self, text: &str) -> Option<Safe> {
-        let text = ends(text);
-        let language = Language::from_key(&text)?;
-        let words = DATA.splitter.words(&text);
-        let chinese = (language == Language::Chinese).then(|| DATA.zh.judge(&words)).flatten();
-        let has_letters =
-            || words.iter().any(|word| word.chars().any(|c| c.is_alphabetic() && !is_han(c)));
-        let english = || has_letters().then(|| DATA.en.judge(&words)).flatten();
-        let found = chinese.or_else(english)?;
-        Some(Safe { topic: found.topic, reply: self.reply(&found, language) })
+        self.judge_after(text, [])
+    }
+
+    /// The same for a text behind others: what people said before, the last first. Of a text that names nobody, or only by a
+    /// pronoun, the one in danger is the one who was before.
+    pub fn judge_after<'a>(
+        &self,
+        text: &str,
+        before: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Safe> {
+        let mut found = find(text)?;
+        if found.finding.victim.is_none() && !found.finding.topic.is_declined() {
+            let mut earlier = before.into_iter().filter_map(find);
+            found.finding.victim = earlier.find_map(|other| other.finding.victim);
+        }
+        let reply = self.reply(&found.finding, found.language);
+        Some(Safe { topic: found.finding.topic, reply })
     }
 
     /// Returns the reply to a text that goes on with a talk about a danger: what people said before, the last first. It is that to
@@ -226,13 +253,16 @@ impl Safety {
         if !goes_on(text) {
             return None;
         }
-        for said in before {
-            if let Some(safe) = self.judge(said) {
+        let before: Vec<&str> = before.into_iter().collect();
+        let mut rest = before.as_slice();
+        while let Some((said, earlier)) = rest.split_first() {
+            if let Some(safe) = self.judge_after(said, earlier.iter().copied()) {
                 return Some(safe).filter(|safe| !safe.topic.is_declined());
             }
             if !goes_on(said) {
                 return None;
             }
+            rest = earlier;
         }
         None
     }

@@ -140,3 +140,41 @@ fn a_baby_in_danger_has_its_own_reply() {
         ],
     );
 }
+
+#[test]
+fn a_pronoun_means_who_was_in_danger_before() {
+    let safety = Safety::new(Region::of("US"));
+    let cases: [(&str, &[&str], &str); 18] = [
+        ("she is still not breathing", &["my baby is choking"], "a baby"),
+        ("still not breathing", &["my baby is choking"], "a baby"),
+        ("i can not wake him up", &["my baby is choking"], "a baby"),
+        ("how do i do cpr", &["my baby is not breathing"], "a baby"),
+        ("i did that and still not breathing", &["my baby is choking"], "a baby"),
+        ("she is blue and not breathing", &["she is choking", "my baby is choking"], "a baby"),
+        ("he is still choking", &["open the door", "my dog is choking"], "an animal"),
+        ("he is still choking", &["my husband is choking", "my dog is choking"], "a person"),
+        ("my wife is choking too", &["my baby is choking"], "a person"),
+        ("someone is choking", &["my dog is choking"], "a person"),
+        ("I can't breathe", &["my baby is choking"], "a person"),
+        ("she is still choking", &["how are you"], "a person"),
+        ("她还是没有呼吸", &["宝宝噎住了"], "a baby"),
+        ("心肺复苏怎么做", &["宝宝没有呼吸了"], "a baby"),
+        ("我拍了背还是没有呼吸", &["宝宝噎住了"], "a baby"),
+        ("他还是没有呼吸", &["我家狗噎住了"], "an animal"),
+        ("我老婆没有呼吸了", &["宝宝噎住了"], "a person"),
+        ("有人没有呼吸了", &["我家狗噎住了"], "a person"),
+    ];
+    for (text, before, expected) in cases {
+        let safe = safety.judge_after(text, before.iter().copied());
+        let found = safe.map_or("nobody", |safe| whose(&safe.reply));
+        assert_eq!(found, expected, "{text} after {before:?}");
+    }
+    // "What now?" goes on with the words before it, which may have a pronoun, too.
+    for (text, before) in [
+        ("what now?", ["she is still choking", "my baby is choking"]),
+        ("现在怎么办", ["她还是噎住的", "宝宝噎住了"]),
+    ] {
+        let safe = safety.judge_next(text, before);
+        assert_eq!(safe.map_or("nobody", |safe| whose(&safe.reply)), "a baby", "{text}");
+    }
+}

@@ -1,5 +1,5 @@
-//! Rule for questions about medicines and for a diagnosis: refers to those who know. Not for emergencies, which are recognised
-//! before.
+//! Rule for questions about medicines, about what is toxic to pets, and for a diagnosis: refers to those who know. Not for
+//! emergencies, which are recognised before.
 
 use super::Setting;
 use crate::act::Act;
@@ -8,8 +8,13 @@ use crate::template::Slots;
 pub(super) fn medicine(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     let text = if slots.text("of") == "pet" {
         setting.say(
-            "不能，这对宠物有毒。如果已经吃了，马上联系兽医。".to_owned(),
+            "不行，这对宠物有毒。如果已经吃了，马上联系兽医。".to_owned(),
             "No, that is toxic to pets. If it has eaten some, call a vet at once.".to_owned(),
+        )
+    } else if slots.text("of") == "pet_harm" {
+        setting.say(
+            "是的，这对宠物有毒。如果已经吃了，马上联系兽医。".to_owned(),
+            "Yes, that is toxic to pets. If it has eaten some, call a vet at once.".to_owned(),
         )
     } else if slots.text("of") == "diagnosis" {
         setting.say(

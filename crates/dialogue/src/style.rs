@@ -78,6 +78,19 @@ impl ConversationStyle {
         Self { system_prompt, role: Some(role), ..self }
     }
 
+    /// Makes the changes between two styles of a session in this one. The role is not the session's.
+    pub fn repeat_changes(&mut self, before: &Self, after: &Self) {
+        if after.language != before.language {
+            self.language = after.language;
+        }
+        if after.character != before.character {
+            self.character.clone_from(&after.character);
+        }
+        if after.system_prompt != before.system_prompt {
+            self.system_prompt.clone_from(&after.system_prompt);
+        }
+    }
+
     /// Returns the rules that may answer in place of the model: none for a character, those that the
     /// role chooses, and with instructions of its own only those whose answer does not depend on
     /// instructions.

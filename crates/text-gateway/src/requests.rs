@@ -383,6 +383,7 @@ impl RequestExecutor {
         session.count_turn();
         turn.trace().of_client(session.id().as_str());
         turn.trace().answers(text);
+        let style_before = session.style().clone();
         // The prompt is built under the lock: it contains the previous answer.
         let prompt = self.prompt(session, &memory, text, *preferences);
         let outbox = &self.outbox;
@@ -416,7 +417,12 @@ impl RequestExecutor {
         turn.record(&record);
         if self.commit(&mut memory, &record, *preferences) {
             // Stored before the client receives the answer; if that fails, the answer says so.
-            let again = |memory: &mut Memory| _ = self.commit(memory, &record, *preferences);
+            let style = session.style().clone();
+            let again = |memory: &mut Memory| {
+                self.commit(memory, &record, *preferences);
+                // The newer copy has its own style, without what a tool has set in this turn.
+                session.style().repeat_changes(&style_before, &style);
+            };
             let is_stored = self.keep(session, &mut memory, again).await;
             if let ServerMessage::LlmResponse { unstored, .. } = &mut last {
                 *unstored = !is_stored;

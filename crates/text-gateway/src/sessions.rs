@@ -402,7 +402,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Runs work in a session. Reports the use to the store repeatedly while the work lasts.
+    /// Runs work in a session. Reports the use to the store if the last report is long ago, and
+    /// repeatedly while the work lasts.
     pub(crate) async fn run_in<T>(
         &self,
         session: &TextSession,
@@ -411,6 +412,12 @@ impl Sessions {
         let mut spawn = pin!(spawn);
         let third = *self.idle.get() / 3;
         let mut due = third.saturating_sub(self.unknown_for(session));
+        if due.is_zero() && self.are_shared() {
+            // Before the work reads the stored copy: a report after it would look like a newer copy
+            // of another instance.
+            self.note_use_after(session, due).await;
+            due = third;
+        }
         loop {
             tokio::select! {
                 biased;

@@ -7,12 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use hearken_dialogue::testkit::refusing::RefusingLlm;
-use hearken_dialogue::testkit::{Script, ScriptedLlm};
-use hearken_ports::{BoxError, KeptSession, Llm, SessionStore, StoreOutcome};
+use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
+use hearken_dialogue::{Character, SharedStyle};
+use hearken_ports::role::ReplyLanguage;
+use hearken_ports::{
+    BoxError, KeptSession, Llm, SessionStore, StoreOutcome, Tool, ToolCall, ToolError, ToolOutput,
+    ToolSource,
+};
 use hearken_proto::ids::SessionId;
 use hearken_text_gateway::Sessions;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::text_clients::{Client, Free, MemoryStore, service};
 
@@ -54,14 +61,57 @@ impl SessionStore for Shaky {
 }
 
 impl Shaky {
+    async fn state(&self, id: &str) -> Value {
+        let kept = self.kept.load(&SessionId::new(id)).await.unwrap().unwrap();
+        serde_json::from_str(&kept.state).unwrap()
+    }
+
     /// Returns the words of people in a stored session, and its instructions.
     async fn said(&self, id: &str) -> (Vec<String>, Value) {
-        let kept = self.kept.load(&SessionId::new(id)).await.unwrap().unwrap();
-        let state: Value = serde_json::from_str(&kept.state).unwrap();
+        let state = self.state(id).await;
         let messages = state["messages"].as_array().unwrap().iter();
         let said = messages.filter(|message| message["role"] == "user");
         let said = said.map(|message| message["content"].as_str().unwrap().to_owned());
         (said.collect(), state["manner"]["system_prompt"].clone())
+    }
+}
+
+/// Points in time of a call of [`StyleTool`].
+#[derive(Default)]
+struct CallTimes {
+    begun: Notify,
+    may_end: Notify,
+}
+
+/// A tool that sets the language and the character of a session when it may.
+struct StyleTool {
+    style: SharedStyle,
+    times: Arc<CallTimes>,
+}
+
+impl ToolSource for StyleTool {
+    fn name(&self) -> &str {
+        "style"
+    }
+
+    fn tools(&self) -> Arc<[Tool]> {
+        let parameters = json!({"type": "object"});
+        let name = "be_german".into();
+        let description = "Speaks German.".into();
+        [Tool { name, description, parameters, finishes: false, destructive: false }].into()
+    }
+
+    fn call(&self, _: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        let style = Arc::clone(&self.style);
+        let times = Arc::clone(&self.times);
+        Box::pin(async move {
+            times.begun.notify_one();
+            times.may_end.notified().await;
+            let mut style = style.lock().unwrap();
+            style.language = Some(ReplyLanguage::De);
+            style.character = Some(Character { name: "Karl".into(), persona: String::new() });
+            Ok(ToolOutput::text("done"))
+        })
     }
 }
 
@@ -73,7 +123,21 @@ async fn client(store: &Arc<Shaky>) -> Client {
 
 /// Returns a client of a new instance with this model.
 async fn client_of(store: &Arc<Shaky>, llm: Arc<dyn Llm>, script: Arc<Script>) -> Client {
+    client_with(store, llm, script, Arc::default()).await
+}
+
+/// Returns a client of a new instance with this model, whose tool is called at these times.
+async fn client_with(
+    store: &Arc<Shaky>,
+    llm: Arc<dyn Llm>,
+    script: Arc<Script>,
+    times: Arc<CallTimes>,
+) -> Client {
     let mut service = service(llm, Arc::clone(store) as Arc<_>);
+    service.tools = Arc::new(move |_, style| {
+        let style = Arc::clone(style);
+        vec![Arc::new(StyleTool { style, times: Arc::clone(&times) })]
+    });
     let sessions = Sessions::new(Arc::clone(store) as Arc<_>, Duration::from_secs(3_600), 10);
     service.sessions = Arc::new(sessions.with_locks(Arc::new(Free)));
     Client::enter(service, script, true).await
@@ -106,6 +170,44 @@ async fn data_of_another_instance_survives_a_failed_read() {
     let (all, prompt) = store.said(&id).await;
     assert_eq!(all[3..], ["four plain", "five plain"].map(str::to_owned));
     assert_eq!(prompt, "Be brief.");
+}
+
+#[actix::test]
+async fn a_style_set_in_a_turn_survives_a_use_and_a_turn_of_another_instance() {
+    for instructs in [false, true] {
+        let store = Arc::<Shaky>::default();
+        let script = Arc::<Script>::default();
+        let times = Arc::<CallTimes>::default();
+        let llm = Arc::new(ScriptedLlm(Arc::clone(&script)));
+        let mut here = client_with(&store, llm, Arc::clone(&script), Arc::clone(&times)).await;
+        let mut there = client(&store).await;
+        let id = here.session.clone();
+        says(&mut here, "one plain").await;
+        let act = LlmAct::Call("", vec![("be_german", "{}")]);
+        script.llm.lock().unwrap().push_back(act);
+        here.say("Speak German");
+        times.begun.notified().await;
+        there.send(&json!({"type": "start_session", "session_id": id}));
+        there.until("status/connected").await;
+        if instructs {
+            there.send(&json!({"type": "configure", "system_prompt": "Be brief."}));
+            says(&mut there, "two plain").await;
+        }
+        times.may_end.notify_one();
+        here.until("llm_response").await;
+        let style = store.state(&id).await["manner"].clone();
+        assert_eq!(
+            (&style["language"], &style["character"]["name"]),
+            (&json!("de"), &json!("Karl"))
+        );
+        let (said, prompt) = store.said(&id).await;
+        if instructs {
+            assert_eq!(said, ["one plain", "two plain", "Speak German"]);
+            assert_eq!(prompt, "Be brief.");
+        } else {
+            assert_eq!(said, ["one plain", "Speak German"]);
+        }
+    }
 }
 
 #[actix::test]

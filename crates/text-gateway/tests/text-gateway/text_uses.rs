@@ -224,6 +224,20 @@ async fn other_instances_do_not_remove_a_session_in_use() {
 }
 
 #[actix::test]
+async fn the_report_of_a_use_does_not_outdate_the_copy_that_its_turn_read() {
+    freeze();
+    let instances = Instances::start(2);
+    let mut client = Client::connect(&instances, 0).await;
+    client.ask("one plain").await;
+    for n in 0..3 {
+        seconds(IDLE.as_secs() / 3 + 1).await;
+        client.ask(&format!("q{n} plain")).await;
+    }
+    assert_eq!(instances.store.overtaken.load(Ordering::Relaxed), 0);
+    assert_eq!(row(&instances, &client.session).unwrap().len(), 8);
+}
+
+#[actix::test]
 async fn a_session_in_use_stays_in_memory() {
     freeze();
     let instances = Instances::start(1);

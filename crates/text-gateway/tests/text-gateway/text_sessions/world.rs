@@ -39,6 +39,8 @@ pub(crate) struct MemoryStore {
     pub(crate) rows: Mutex<HashMap<SessionId, KeptSession>>,
     pub(crate) fails: AtomicBool,
     pub(crate) has_failed: AtomicBool,
+    /// Number of writes that found a newer copy.
+    pub(crate) overtaken: AtomicU64,
 }
 
 impl MemoryStore {
@@ -65,7 +67,10 @@ impl SessionStore for MemoryStore {
         known: Option<SystemTime>,
     ) -> Result<StoreOutcome, BoxError> {
         self.works().await?;
-        Ok(keep_in(&mut self.rows.lock().unwrap(), session, known))
+        let outcome = keep_in(&mut self.rows.lock().unwrap(), session, known);
+        let is_overtaken = outcome == StoreOutcome::Overtaken;
+        self.overtaken.fetch_add(u64::from(is_overtaken), Ordering::Relaxed);
+        Ok(outcome)
     }
 
     async fn touch(&self, id: &SessionId, last_used: SystemTime) -> Result<bool, BoxError> {

@@ -16,4 +16,6 @@ mod token_signing;
 pub use keys::CHANGEABLE;
 pub use model::ReloadableLlm;
 pub use sessions::{AdminSessions, LoginError, TokenPair};
-pub use settings::{ChangeError, RuntimeSettings, SettingsUser, Source, stored_settings};
+pub use settings::{
+    ChangeError, RuntimeSettings, SettingsUser, Source, WithStored, stored_settings,
+};

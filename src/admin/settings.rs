@@ -61,12 +61,39 @@ pub enum Source {
 
 type Changed = BTreeMap<String, Value>;
 
+/// Settings of the store, and which of them apply.
+#[derive(Clone, Default)]
+struct Stored {
+    /// Set once the store was read.
+    was_read: bool,
+    /// All of them, as last read or written.
+    all: Changed,
+    /// Those that apply.
+    used: Changed,
+    /// Why the others cannot be used, by path.
+    unusable: BTreeMap<String, String>,
+}
+
+impl Stored {
+    /// Sets a value, or removes it if it is null.
+    fn set(&mut self, key: &str, value: &Value) {
+        self.unusable.remove(key);
+        for settings in [&mut self.all, &mut self.used] {
+            if value.is_null() {
+                settings.remove(key);
+            } else {
+                settings.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+}
+
 /// Settings that change while the server runs.
 pub struct RuntimeSettings {
     base: Config,
     store: Arc<dyn SettingsStore>,
     uses: Vec<SettingsUser>,
-    changed: Mutex<Changed>,
+    stored: Mutex<Stored>,
     /// Lock: one change at a time.
     changing: tokio::sync::Mutex<()>,
 }
@@ -74,14 +101,14 @@ pub struct RuntimeSettings {
 impl RuntimeSettings {
     /// Creates the settings on top of this configuration, for these parts of the server.
     pub fn new(base: Config, store: Arc<dyn SettingsStore>, uses: Vec<SettingsUser>) -> Self {
-        let changed = Mutex::default();
+        let stored = Mutex::default();
         let changing = tokio::sync::Mutex::default();
-        Self { base, store, uses, changed, changing }
+        Self { base, store, uses, stored, changing }
     }
 
-    fn changed(&self) -> MutexGuard<'_, Changed> {
-        // A map that a panicking thread left is whole: it is replaced, never edited.
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stored(&self) -> MutexGuard<'_, Stored> {
+        // Settings that a panicking thread left are whole: they are replaced, never edited.
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn environment(&self) -> &BTreeSet<String> {
@@ -90,20 +117,25 @@ impl RuntimeSettings {
 
     /// Returns every key that may change, with its value and the origin of the value.
     pub fn shown(&self) -> Vec<(&'static str, Value, Source)> {
-        let changed = self.changed();
+        let stored = self.stored();
         let one = |key: &&'static str| {
-            let source = match changed.contains_key(*key) {
+            let source = match stored.used.contains_key(*key) {
                 _ if self.environment().contains(*key) => Source::Environment,
                 true => Source::RunTime,
                 false => Source::Configuration,
             };
             let value = match source {
-                Source::RunTime => changed.get(*key).cloned(),
+                Source::RunTime => stored.used.get(*key).cloned(),
                 _ => read(&self.base, key),
             };
             (*key, value.unwrap_or_default(), source)
         };
         CHANGEABLE.iter().map(one).collect()
+    }
+
+    /// Returns the stored settings that cannot be used, with the reason of each.
+    pub fn unusable(&self) -> BTreeMap<String, String> {
+        self.stored().unusable.clone()
     }
 
     /// Prepares every part for these changes.
@@ -114,11 +146,11 @@ impl RuntimeSettings {
         ready.map_err(|error| ChangeError::Invalid(format!("{error:#}")))
     }
 
-    fn apply(&self, changed: Changed, ready: Vec<ApplyChange>) {
+    fn apply(&self, stored: Stored, ready: Vec<ApplyChange>) {
         for commit in ready {
             commit();
         }
-        *self.changed() = changed;
+        *self.stored() = stored;
     }
 
     /// Applies these changes, all or none; null restores the value of the configuration. The audit
@@ -133,7 +165,11 @@ impl RuntimeSettings {
         now: Timestamp,
     ) -> Result<(), ChangeError> {
         let _one_at_a_time = self.changing.lock().await;
-        let mut changed = self.changed().clone();
+        if !self.stored().was_read {
+            // The change is made to the settings of the store, which all apply with it.
+            self.read_store().await?;
+        }
+        let mut stored = self.stored().clone();
         let mut kept = Vec::new();
         let mut told = Map::new();
         for (name, value) in wanted {
@@ -145,41 +181,51 @@ impl RuntimeSettings {
                 return Err(ChangeError::Environment(key.clone()));
             }
             let configured = read(&self.base, key).unwrap_or_default();
-            let old = changed.get(key).unwrap_or(&configured).clone();
+            let old = stored.used.get(key).unwrap_or(&configured).clone();
             let new = if value.is_null() { &configured } else { value };
             told.insert(key.clone(), json!({"old": old, "new": new}));
             kept.push((key.clone(), Some(value.clone()).filter(|v| !v.is_null())));
-            if value.is_null() {
-                changed.remove(key);
-            } else {
-                changed.insert(key.clone(), value.clone());
-            }
+            stored.set(key, value);
         }
         // A change is prepared everywhere, then stored, then applied: it holds in all parts or in none. Decision 0040.
-        let ready = self.prepare(&changed)?;
+        let ready = self.prepare(&stored.used)?;
         let what = "settings changed".to_owned();
         let details = json!({"changes": told});
         let entry = AuditEntry { number: 0, at: now, who: who.to_owned(), what, details };
         self.store.change(&kept, &entry).await?;
-        self.apply(changed, ready);
+        self.apply(stored, ready);
         tracing::info!(keys = ?wanted.keys().collect::<Vec<_>>(), "settings changed");
         Ok(())
     }
 
-    /// Applies the changes in the store: at the start, and when another instance changed it.
+    /// Applies the changes in the store: at the start, and when another instance changed it. A
+    /// value that cannot be used any more, as after an upgrade, does not apply; the others do.
     ///
     /// # Errors
-    /// The store failed, or its changes cannot be applied any more.
+    /// The store failed, or no part can be prepared.
     pub async fn refresh(&self) -> Result<(), ChangeError> {
         let _one_at_a_time = self.changing.lock().await;
-        let stored = self.store.settings().await?;
-        let stored = changes(&self.base, stored);
-        if *self.changed() == stored {
+        self.read_store().await
+    }
+
+    /// Applies the settings of the store, unless they are as they were when it was last read.
+    async fn read_store(&self) -> Result<(), ChangeError> {
+        let all = changes(&self.base, self.store.settings().await?);
+        let before = self.stored().clone();
+        if before.was_read && before.all == all {
             return Ok(());
         }
-        let ready = self.prepare(&stored)?;
-        self.apply(stored, ready);
-        tracing::info!("applied the settings of the store");
+        let Usable { used, unusable, prepared } = usable(&all, |some| self.prepare(some))?;
+        for (key, reason) in &unusable {
+            if before.unusable.get(key) != Some(reason) {
+                tracing::warn!(key, reason, "a stored setting cannot be used and does not apply");
+            }
+        }
+        let is_new = before.used != used;
+        self.apply(Stored { was_read: true, all, used, unusable }, prepared);
+        if is_new {
+            tracing::info!("applied the settings of the store");
+        }
         Ok(())
     }
 
@@ -224,17 +270,77 @@ fn changes(base: &Config, stored: Vec<(String, Value)>) -> Changed {
     stored.filter(|(key, _)| applies(key)).collect()
 }
 
-/// Returns the configuration with the stored settings, and the paths that they set.
+/// Stored settings that can be used together.
+struct Usable<T> {
+    used: Changed,
+    /// Why the others cannot be used, by path.
+    unusable: BTreeMap<String, String>,
+    /// Result of the preparation for `used`.
+    prepared: T,
+}
+
+/// Returns the stored settings that can be used, which `prepare` decides.
 ///
 /// # Errors
-/// A stored value cannot be used any more.
+/// The configuration cannot be used without any of them, either.
+fn usable<T>(
+    stored: &Changed,
+    prepare: impl Fn(&Changed) -> Result<T, ChangeError>,
+) -> Result<Usable<T>, ChangeError> {
+    if let Ok(prepared) = prepare(stored) {
+        let used = stored.clone();
+        return Ok(Usable { used, unusable: BTreeMap::new(), prepared });
+    }
+    let mut used = Changed::new();
+    let mut unusable = BTreeMap::new();
+    let mut prepared = prepare(&used)?;
+    loop {
+        let before = used.len();
+        for (key, value) in stored {
+            if used.contains_key(key) {
+                continue;
+            }
+            used.insert(key.clone(), value.clone());
+            match prepare(&used) {
+                Ok(ready) => {
+                    prepared = ready;
+                    unusable.remove(key);
+                }
+                Err(error) => {
+                    used.remove(key);
+                    unusable.insert(key.clone(), error.to_string());
+                }
+            }
+        }
+        // A value may need another one: those left are tried again with each that was added.
+        if used.len() == before {
+            return Ok(Usable { used, unusable, prepared });
+        }
+    }
+}
+
+/// Configuration with the settings that were changed at run time.
+pub struct WithStored {
+    /// The configuration.
+    pub config: Config,
+    /// Paths of the settings that apply.
+    pub paths: Vec<&'static str>,
+    /// Stored settings that cannot be used, with the reason of each, by path.
+    pub unusable: BTreeMap<String, String>,
+}
+
+/// Returns the configuration with the stored settings.
+///
+/// # Errors
+/// The configuration cannot be used without any of them, either.
 pub fn stored_settings(
     base: &Config,
     stored: Vec<(String, Value)>,
-) -> Result<(Config, Vec<&'static str>), ChangeError> {
-    let changed = changes(base, stored);
-    let paths = CHANGEABLE.iter().copied().filter(|key| changed.contains_key(*key)).collect();
-    Ok((with(base, &changed)?, paths))
+) -> Result<WithStored, ChangeError> {
+    let all = changes(base, stored);
+    let Usable { used, unusable, prepared } = usable(&all, |some| with(base, some))?;
+    let paths = CHANGEABLE.iter().copied().filter(|key| used.contains_key(*key)).collect();
+    Ok(WithStored { config: prepared, paths, unusable })
 }
 
 #[cfg(test)]
@@ -286,6 +392,67 @@ mod tests {
         let change =
             |old: i64, new: i64| json!({"changes": {"llm.max_tokens": {"old": old, "new": new}}});
         assert_eq!(told, [("eve", &change(7, 100)), ("admin", &change(100, 7))]);
+    }
+
+    #[tokio::test]
+    async fn a_stored_value_that_cannot_be_used_does_not_keep_the_others_from_applying() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let entry = || AuditEntry {
+            number: 0,
+            at: Timestamp::UNIX_EPOCH,
+            who: String::new(),
+            what: String::new(),
+            details: Value::Null,
+        };
+        // As another version stored them.
+        let keep = async |key: &str, value: Value| {
+            store.change(&[(key.to_owned(), Some(value))], &entry()).await.unwrap();
+        };
+        for (key, value) in [
+            ("gateway.temperature", json!(3)),
+            ("llm.max_tokens", json!(7)),
+            ("tools.policy", json!({"weather": "ask"})),
+            ("usage.device_tokens", json!("many")),
+        ] {
+            keep(key, value).await;
+        }
+        let now = Timestamp::UNIX_EPOCH;
+        let (settings, tokens) = run_time(&store, &[]);
+        settings.refresh().await.unwrap();
+        assert_eq!(tokens.load(Ordering::Relaxed), 7);
+        let unusable = settings.unusable();
+        assert_eq!(
+            unusable.keys().collect::<Vec<_>>(),
+            ["gateway.temperature", "tools.policy", "usage.device_tokens"]
+        );
+        assert_eq!(unusable["gateway.temperature"], "`gateway.temperature` is 3: use 0 to 1");
+        let applied: Vec<_> =
+            settings.shown().into_iter().filter(|s| s.2 == Source::RunTime).collect();
+        assert_eq!(applied, [("llm.max_tokens", json!(7), Source::RunTime)]);
+        // Each is set again, or removed.
+        settings.change(&setting("gateway.temperature", json!(0.5)), "admin", now).await.unwrap();
+        settings.change(&setting("tools.policy", Value::Null), "admin", now).await.unwrap();
+        settings.refresh().await.unwrap();
+        assert_eq!(settings.unusable().keys().collect::<Vec<_>>(), ["usage.device_tokens"]);
+        // A part refuses a value, too.
+        keep("llm.max_tokens", json!(13)).await;
+        settings.refresh().await.unwrap();
+        assert_eq!(tokens.load(Ordering::Relaxed), 100);
+        assert_eq!(settings.unusable()["llm.max_tokens"], "`llm.max_tokens` is 13: use another");
+        let shown = stored_settings(&Config::default(), store.settings().await.unwrap()).unwrap();
+        assert_eq!(shown.paths, ["llm.max_tokens", "gateway.temperature"]);
+        assert_eq!(shown.unusable.keys().collect::<Vec<_>>(), ["usage.device_tokens"]);
+    }
+
+    #[tokio::test]
+    async fn a_change_before_the_store_was_read_applies_together_with_the_stored_ones() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let now = Timestamp::UNIX_EPOCH;
+        let (first, _) = run_time(&store, &[]);
+        first.change(&setting("llm.max_tokens", json!(7)), "admin", now).await.unwrap();
+        let (second, tokens) = run_time(&store, &[]);
+        second.change(&setting("llm.temperature", json!(0.1)), "admin", now).await.unwrap();
+        assert_eq!(tokens.load(Ordering::Relaxed), 7);
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! `hearken config`: shows, checks and explains the configuration. Only arguments and printing.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use anyhow::bail;
 use hearken_ports::store::SettingsStore as _;
 use hearken_store::SqlStore;
 
-use crate::admin::stored_settings;
+use crate::admin::{WithStored, stored_settings};
 use crate::app::service_check::{Outcome, ServiceCheck, check_services};
 use crate::config::schema::reference;
 use crate::config::{self, EnvVars, Loaded, reference as book, shown};
@@ -83,16 +84,21 @@ async fn show(
 ) -> anyhow::Result<ExitCode> {
     let file = super::configuration_file(file);
     let Loaded { config, origins, .. } = super::loaded(file.as_deref(), env)?;
-    let (config, run_time) = match stored(&config, env).await {
+    let found = match stored(&config, env).await {
         Ok(found) => found,
         Err(error) => {
             super::note(&format!(
                 "hearken: settings changed at run time are not shown: {error:#}"
             ))?;
-            (config, Vec::new())
+            WithStored { config, paths: Vec::new(), unusable: BTreeMap::new() }
         }
     };
-    let mut all = shown::shown(&config, &origins, file.as_deref(), &run_time);
+    for (key, reason) in &found.unusable {
+        super::note(&format!(
+            "hearken: `{key}`, which was changed at run time, cannot be used and does not apply: {reason}"
+        ))?;
+    }
+    let mut all = shown::shown(&found.config, &origins, file.as_deref(), &found.paths);
     if let Some(name) = name {
         let known = |key: &str| key == name || key.starts_with(&format!("{name}."));
         let wanted = reference().key(name).map(config::schema::Key::name);
@@ -107,11 +113,8 @@ async fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the configuration with the settings that were changed at run time, and their paths.
-async fn stored(
-    config: &config::Config,
-    env: &dyn EnvVars,
-) -> anyhow::Result<(config::Config, Vec<&'static str>)> {
+/// Returns the configuration with the settings that were changed at run time.
+async fn stored(config: &config::Config, env: &dyn EnvVars) -> anyhow::Result<WithStored> {
     let folder = config::env::data_dir(&config.server.data_dir, env);
     let store = SqlStore::patient(config.store.url.expose(), &folder)?;
     let settings = match store.version().await? {

@@ -119,8 +119,8 @@ fn a_setting_that_an_earlier_version_stored_still_applies() {
         ("tools.policy".to_owned(), json!({"a/b": "ask"})),
         ("password".to_owned(), json!("hash")),
     ];
-    let (config, paths) = hearken::admin::stored_settings(&Config::default(), stored).unwrap();
-    assert_eq!((config.llm.temperature, paths.len()), (0.3, 2));
+    let found = hearken::admin::stored_settings(&Config::default(), stored).unwrap();
+    assert_eq!((found.config.llm.temperature, found.paths.len()), (0.3, 2));
 }
 
 #[test]

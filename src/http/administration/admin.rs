@@ -41,7 +41,8 @@ fn shown(admin: &Admin) -> HttpResponse {
         settings.entry(section).or_default().insert(field, value);
         sources.insert(key, source);
     }
-    HttpResponse::Ok().json(SettingsShown { settings, sources })
+    let unusable = admin.settings.unusable();
+    HttpResponse::Ok().json(SettingsShown { settings, sources, unusable })
 }
 
 /// Credentials for a login.
@@ -122,6 +123,9 @@ struct SettingsShown {
     /// Sources of the values by name, such as `llm.model`.
     #[schema(value_type = BTreeMap<String, Source>)]
     sources: BTreeMap<&'static str, Source>,
+    /// Settings that were changed at run time and cannot be used any more, by name, with the reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unusable: BTreeMap<String, String>,
 }
 
 /// Settings to change, by section and field (`{"llm": {"model": "x"}}`) or by name (`{"llm.model":

@@ -1065,6 +1065,8 @@ export interface components {
       settings: Record<string, Record<string, unknown>>;
       /** Sources of the values by name, such as `llm.model`. */
       sources: Record<string, components['schemas']['SettingSource']>;
+      /** Settings that were changed at run time and cannot be used any more, by name, with the reason. */
+      unusable?: Record<string, string>;
     };
     /** Source of the administrator's password. */
     SetupShown: {

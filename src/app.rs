@@ -43,6 +43,7 @@ use self::background::WarmUp;
 use self::frontends::Frontends;
 use self::own_address::upload_url;
 use self::parts::{Parts, Records};
+use crate::admin::RuntimeSettings;
 use crate::config::{Config, TlsConfig};
 use crate::liveness::Liveness;
 use crate::tls::Certificate;
@@ -57,7 +58,7 @@ pub use self::verify::verify;
 const WAITED_ENOUGH: Duration = Duration::from_secs(1);
 
 /// Maximum wait at startup for the first reading of the store. Until it was read, conversations
-/// have only the tools that the store cannot withhold.
+/// have only the tools that the store cannot withhold, and each call asks for consent.
 const STORE_READ: Duration = Duration::from_secs(1);
 
 /// Maximum wait at shutdown for the store to write its data.
@@ -80,6 +81,7 @@ pub struct Running {
     chats: ChatService,
     tools: Sources,
     registry: Registry,
+    settings: Arc<RuntimeSettings>,
     cluster: Cluster,
     liveness: Liveness,
 }
@@ -111,6 +113,7 @@ pub fn start(
         [&devices.connection_slots, &devices.notice_slots, &frontends.clients.connection_slots]
             .map(Slots::clone);
     let chats = frontends.chats.service.clone();
+    let settings = Arc::clone(&frontends.admin.settings);
     let routes = frontends.routes(&parts, health);
     let (server, address, liveness) = listening::listen(config, certificate.as_ref(), routes)?;
     parts.tooling.cameras.set_address(upload_url(config, address)?);
@@ -126,6 +129,7 @@ pub fn start(
         chats,
         tools: parts.tooling.sources,
         registry: parts.tooling.registry,
+        settings,
         cluster: parts.cluster,
         liveness,
     })
@@ -208,7 +212,10 @@ impl Running {
         let ending = end(handle, self.connection_slots, self.tasks);
         let serving = async {
             // Connections wait in the queue of the port.
-            self.registry.wait_for_store(STORE_READ).await;
+            tokio::join!(
+                self.registry.wait_for_store(STORE_READ),
+                self.settings.wait_for_store(STORE_READ),
+            );
             self.server.await
         };
         let (served, ()) = tokio::join!(serving, ending);

@@ -229,6 +229,11 @@ impl RuntimeSettings {
         Ok(())
     }
 
+    /// Waits until the settings of the store apply or cannot be read, but at most this long.
+    pub async fn wait_for_store(&self, at_most: Duration) {
+        tokio::time::timeout(at_most, self.refresh()).await.ok();
+    }
+
     /// Applies changes in the store periodically. Never returns.
     pub async fn follow_store(&self) {
         let mut ticks = tokio::time::interval(CHECK_EVERY);
@@ -239,7 +244,12 @@ impl RuntimeSettings {
                 self.refresh().await.err().map(|error| error.to_string()).unwrap_or_default();
             // Once is enough for the log.
             if !told.is_empty() && told != last {
-                tracing::warn!(error = told, "cannot apply the settings of the store");
+                let were_read = self.stored().was_read;
+                tracing::warn!(
+                    error = told,
+                    were_read,
+                    "cannot apply the settings of the store; until they were read, each call of a tool asks for consent, and the limits are those of the configuration"
+                );
             }
             last = told;
         }
@@ -442,6 +452,17 @@ mod tests {
         let shown = stored_settings(&Config::default(), store.settings().await.unwrap()).unwrap();
         assert_eq!(shown.paths, ["llm.max_tokens", "gateway.temperature"]);
         assert_eq!(shown.unusable.keys().collect::<Vec<_>>(), ["usage.device_tokens"]);
+    }
+
+    #[tokio::test]
+    async fn the_first_reading_of_the_store_is_applied_even_if_nothing_is_stored() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let (settings, tokens) = run_time(&store, &[]);
+        for applied in [true, false] {
+            tokens.store(0, Ordering::Relaxed);
+            settings.wait_for_store(Duration::from_secs(60)).await;
+            assert_eq!(tokens.load(Ordering::Relaxed), if applied { 100 } else { 0 });
+        }
     }
 
     #[tokio::test]

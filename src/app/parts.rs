@@ -14,6 +14,7 @@ use hearken_chat::ChatService;
 use hearken_cluster::Cluster;
 use hearken_dialogue::people::People;
 use hearken_dialogue::recent_words::RecentWords;
+use hearken_dialogue::tools::ToolPolicies;
 use hearken_dialogue::turn_rate::TurnRates;
 use hearken_dialogue::turn_trace::TurnJournal;
 use hearken_dialogue::usage::UsageMeter;
@@ -207,12 +208,14 @@ impl Tooling {
         let tokens = VisionTokens::new(&secret);
         let store = Arc::clone(store) as _;
         let registry = Registry::new(sources.clone(), store, config.tools.allow_commands_over_api);
+        // Policies changed at run time are in the store, and may be stricter.
+        let policies = ToolPolicies { awaits_store: true, ..config.tools.policies() };
         let api = ToolsApi::new(
             sources.clone(),
             registry.clone(),
             ToolTokens { agents, cameras: tokens.clone() },
             vision,
-            config.tools.policies(),
+            policies,
             config.http.address_percent,
             process.clone(),
         );

@@ -118,7 +118,8 @@ impl ToolsConfig {
 
     /// Returns the policies of tools.
     pub fn policies(&self) -> ToolPolicies {
-        ToolPolicies { patterns: self.policy.clone(), changed: self.changed_definitions }
+        let patterns = self.policy.clone();
+        ToolPolicies { patterns, changed: self.changed_definitions, awaits_store: false }
     }
 }
 

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use hearken_base::Secret;
 use hearken_base::testkit::numbers;
 use hearken_dialogue::tools::schema::off_worker;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{TextClient, asked, echoing, kinds, tool};
+use super::{TextClient, answering, asked, echo, echoing, kinds, tool};
 use crate::support::app::TestServer;
 
 /// The results of calls in a request to the model.
@@ -48,6 +49,22 @@ async fn a_clients_tool_is_called_and_its_result_reaches_the_model() {
     assert_eq!((&told["code"], &told["type"]), (&json!("INVALID_MESSAGE"), &json!("error")));
     let offered = &asked(&vendors)[0]["tools"];
     assert_eq!(offered[0]["function"]["name"], "device_light_turn_on");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn while_the_stored_policies_are_unknown_each_call_asks() {
+    let vendors = answering(echo).await;
+    let server = TestServer::start(&vendors, |config| {
+        config.store.url = Secret::new("sqlite:///proc/none/x.db");
+    })
+    .await;
+    let mut client = TextClient::connect(&server).await;
+    client.register(&["lamp"]).await;
+    let told = client.ask("call lamp {}").await;
+    assert_eq!(kinds(&told), ["processing", "llm_response"]);
+    let question = told[1]["content"].as_str().unwrap();
+    assert!(question.starts_with("May I "), "{question}");
     server.stop().await;
 }
 

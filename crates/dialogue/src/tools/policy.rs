@@ -37,11 +37,14 @@ pub struct ToolPolicies {
     pub patterns: BTreeMap<String, ToolPolicy>,
     /// Policy of tools whose definition has changed.
     pub changed: ToolPolicy,
+    /// Set until the policies in the store were read: the person is asked before each call, because
+    /// those may be stricter.
+    pub awaits_store: bool,
 }
 
 impl Default for ToolPolicies {
     fn default() -> Self {
-        Self { patterns: BTreeMap::new(), changed: ToolPolicy::Ask }
+        Self { patterns: BTreeMap::new(), changed: ToolPolicy::Ask, awaits_store: false }
     }
 }
 
@@ -153,7 +156,8 @@ impl ToolPolicies {
             let counts = |read: &Provenance| !(forgives && is_own(read));
             if risky && follows_untrusted(&counts) { ToolPolicy::Ask } else { ToolPolicy::Allow }
         });
-        if of.changed { configured.max(self.changed) } else { configured }
+        let configured = if of.changed { configured.max(self.changed) } else { configured };
+        if self.awaits_store { configured.max(ToolPolicy::Ask) } else { configured }
     }
 
     /// Reports whether the tool is never offered.
@@ -510,6 +514,29 @@ mod tests {
             let all = ToolPolicies { changed: of_changed, ..policies(&[("s/t", configured)]) };
             assert_eq!(all.of_call(&changed, &tool("t", false), |_| false, |_| false), policy);
             assert_eq!(all.forbids(&changed), policy == ToolPolicy::Never);
+        }
+    }
+
+    #[test]
+    fn until_the_stored_policies_were_read_every_call_asks() {
+        let configured = policies(&[
+            ("device/*", ToolPolicy::Allow),
+            ("device/self.reboot", ToolPolicy::Never),
+            ("notes/*", ToolPolicy::Ask),
+        ]);
+        let awaiting = ToolPolicies { awaits_store: true, ..configured.clone() };
+        for (source, name, read, unread) in [
+            ("device", "self.lamp", ToolPolicy::Allow, ToolPolicy::Ask),
+            ("device", "self.reboot", ToolPolicy::Never, ToolPolicy::Never),
+            ("notes", "add", ToolPolicy::Ask, ToolPolicy::Ask),
+            ("other", "add", ToolPolicy::Allow, ToolPolicy::Ask),
+        ] {
+            let of = Provenance::untrusted(source, name);
+            for (all, policy) in [(&configured, read), (&awaiting, unread)] {
+                let found = all.of_call(&of, &tool(name, false), |_| false, |_| false);
+                assert_eq!(found, policy, "{source}/{name}");
+                assert_eq!(all.forbids(&of), policy == ToolPolicy::Never, "{source}/{name}");
+            }
         }
     }
 

@@ -485,6 +485,11 @@ mod tests {
             ("llm.max_tokens", json!("many"), "`llm.max_tokens`: invalid type"),
             ("llm.max_tokens", json!(13), "`llm.max_tokens` is 13: use another"),
             ("gateway.temperature", json!(3), "`gateway.temperature` is 3: use 0 to 1"),
+            (
+                "usage.device_tokens",
+                json!(u64::MAX),
+                "`usage.device_tokens` is 18446744073709551615: use",
+            ),
             ("llm.api_key", json!("x"), "`llm.api_key` cannot be changed"),
             ("llm.model", json!("x"), "`llm.model` is set by an environment variable"),
         ] {

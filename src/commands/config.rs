@@ -98,7 +98,7 @@ async fn show(
             "hearken: `{key}`, which was changed at run time, cannot be used and does not apply: {reason}"
         ))?;
     }
-    let mut all = shown::shown(&found.config, &origins, file.as_deref(), &found.paths);
+    let mut all = shown::shown(&found.config, &origins, file.as_deref(), &found.paths)?;
     if let Some(name) = name {
         let known = |key: &str| key == name || key.starts_with(&format!("{name}."));
         let wanted = reference().key(name).map(config::schema::Key::name);

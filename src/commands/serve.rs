@@ -51,7 +51,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
         config.tls.self_signed = true;
     }
     if args.check_config {
-        return super::print(&config::masked(&config));
+        return super::print(&config::masked(&config)?);
     }
     telemetry::start(&config.log, config.time_zone())?;
     config.server.data_dir = config::env::data_dir(&config.server.data_dir, env);

@@ -44,6 +44,9 @@ pub enum ConfigError {
         /// Allowed values.
         expected: String,
     },
+    /// The configuration cannot be written as TOML, for this reason.
+    #[error("the configuration cannot be written as TOML: {0}")]
+    Unwritable(String),
     /// A value is out of range.
     #[error("{place}`{key}` is {value}: {remedy}")]
     Value {

@@ -54,7 +54,7 @@ mod tests {
         let [first, second] = &config.llm.fallback[..] else { panic!("two models") };
         assert_eq!((first.provider, first.timeout_ms), (LlmProvider::Anthropic, Some(5)));
         assert_eq!((first.api_key.expose(), second.api_key.expose()), ("sk-1", "sk-2"));
-        let shown = masked(&config);
+        let shown = masked(&config).unwrap();
         assert!(!shown.contains("sk-") && shown.contains("timeout_ms = 5"), "{shown}");
         let again = loaded(text, &[]).unwrap_err().to_string();
         let expected =

@@ -5,33 +5,37 @@ use toml::Value;
 use url::Url;
 
 use super::reader::set;
-use super::{Config, names};
+use super::{Config, ConfigError, names};
 
 /// Names of tables whose values may all be secret: headers and variables of tool servers.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
 
 /// Returns the whole configuration as TOML, with its secrets masked and its expert keys in
 /// `[expert]`: the text is a configuration file again.
-pub fn masked(config: &Config) -> String {
-    let mut table = masked_table(config);
+///
+/// # Errors
+/// A value cannot be written as TOML. The checks of a configuration refuse such values.
+pub fn masked(config: &Config) -> Result<String, ConfigError> {
+    let mut table = masked_table(config)?;
     let mut expert = toml::Table::new();
     for path in names::EXPERT_PATHS {
         if let Some(value) = take(&mut table, path) {
-            set(&mut expert, path, value).expect("an expert path leads through sections");
+            set(&mut expert, path, value).map_err(ConfigError::Unwritable)?;
         }
     }
     table.insert(names::EXPERT.to_owned(), Value::Table(expert));
-    table.to_string()
+    Ok(table.to_string())
 }
 
 /// Returns the whole configuration by path, with its secrets masked.
-pub(super) fn masked_table(config: &Config) -> toml::Table {
-    let mut table = toml::Table::try_from(config).expect("a configuration is plain TOML");
+pub(super) fn masked_table(config: &Config) -> Result<toml::Table, ConfigError> {
+    let written = toml::Table::try_from(config);
+    let mut table = written.map_err(|error| ConfigError::Unwritable(error.to_string()))?;
     for section in ["store", "redis"] {
         mask_address(&mut table, section);
     }
     mask(&mut table);
-    table
+    Ok(table)
 }
 
 fn take(table: &mut toml::Table, path: &str) -> Option<Value> {
@@ -87,5 +91,19 @@ fn mask_address(table: &mut toml::Table, section: &str) {
     };
     if !url.as_str().is_some_and(readable) {
         *url = MASK.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_toml_cannot_represent_is_an_error() {
+        let mut config = Config::default();
+        assert!(masked(&config).is_ok());
+        config.usage.total_tokens = u64::MAX;
+        let error = masked(&config).unwrap_err().to_string();
+        assert!(error.starts_with("the configuration cannot be written as TOML: "), "{error}");
     }
 }

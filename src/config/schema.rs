@@ -299,6 +299,32 @@ mod tests {
         }
     }
 
+    /// Adds the paths of 64-bit integers that may be larger than a reader of JSON represents.
+    fn add_unbounded(schema: &Value, path: &str, found: &mut Vec<String>) {
+        let is_wide = ["uint64", "int64", "uint"].iter().any(|format| schema["format"] == *format);
+        let most = schema["maximum"].as_u64();
+        let is_bounded = most.is_some_and(|most| most < 1 << 53) || schema["enum"].is_array();
+        if is_wide && !is_bounded {
+            found.push(path.to_owned());
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            add_unbounded(property, &format!("{path}.{name}"), found);
+        }
+        if schema["items"].is_object() {
+            add_unbounded(&schema["items"], &format!("{path}[]"), found);
+        }
+    }
+
+    #[test]
+    fn no_integer_is_larger_than_readers_of_toml_and_json_represent() {
+        let mut settings = SchemaSettings::draft2020_12();
+        settings.inline_subschemas = true;
+        let schema = settings.into_generator().into_root_schema_for::<Config>();
+        let mut found = Vec::new();
+        add_unbounded(schema.as_value(), "", &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
+
     #[test]
     fn keys_have_types_ranges_units_and_variables() {
         let key = |name: &str| reference().key(name).unwrap_or_else(|| panic!("no {name}"));

@@ -16,9 +16,11 @@ pub struct ServerConfig {
     pub port: u16,
     /// Number of threads that serve HTTP and WebSocket connections. `0` starts one per
     /// core.
+    #[schemars(range(max = 4_096))]
     pub workers: usize,
     /// Number of threads that encode speech. `0` starts two for every three cores, which
     /// leaves cores for sending packets on time.
+    #[schemars(range(max = 4_096))]
     pub audio_threads: usize,
     /// Maximum number of concurrent device connections; further ones get 503.
     #[schemars(range(min = 1, max = 1_000_000))]

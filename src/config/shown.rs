@@ -8,11 +8,11 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Config;
 use super::check::value_of;
 use super::mask::masked_table;
 use super::reader::Origin;
 use super::schema::{Key, reference};
+use super::{Config, ConfigError};
 
 /// A key with its value.
 #[derive(Debug, Serialize)]
@@ -26,13 +26,16 @@ pub struct Shown {
 }
 
 /// Returns the value of every key. `run_time` are paths of settings that were changed at run time.
+///
+/// # Errors
+/// A value cannot be written as TOML. The checks of a configuration refuse such values.
 pub fn shown(
     config: &Config,
     origins: &BTreeMap<String, Origin>,
     file: Option<&Path>,
     run_time: &[&str],
-) -> Vec<Shown> {
-    let values = json!(masked_table(config));
+) -> Result<Vec<Shown>, ConfigError> {
+    let values = json!(masked_table(config)?);
     let source = |path: &str| match origins.get(path) {
         Some(Origin::Environment(name)) => name.clone(),
         _ if run_time.contains(&path) => "run time".to_owned(),
@@ -47,7 +50,7 @@ pub fn shown(
         value: value_of(&values, key).clone(),
         source: source(&key.path),
     };
-    keys.map(one).collect()
+    Ok(keys.map(one).collect())
 }
 
 /// Renders them as a file, with the source of each value as a comment behind it.

@@ -68,7 +68,7 @@ mod tests {
         ] {
             let config = loaded(&text, &[("KEY", "from-env")]).unwrap();
             assert_eq!(config.tools.servers[0].bearer.expose(), token);
-            assert!(!masked(&config).contains(token) || token == "b");
+            assert!(!masked(&config).unwrap().contains(token) || token == "b");
         }
         let told = loaded(&variable, &[]).unwrap_err().to_string();
         let expected =
@@ -82,7 +82,7 @@ mod tests {
     fn headers_and_variables_of_servers_are_masked() {
         let text = "[[tools.servers]]\nname = 'a'\nurl = 'http://a/'\nheaders = { K = 'sk-1' }\n\
                     [[tools.servers]]\nname = 'b'\ncommand = 'c'\nenv = { K = 'sk-2' }";
-        let shown = masked(&loaded(text, &[]).unwrap());
+        let shown = masked(&loaded(text, &[]).unwrap()).unwrap();
         assert!(!shown.contains("sk-") && shown.contains("K = \"***\""), "{shown}");
     }
 }

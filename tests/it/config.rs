@@ -160,7 +160,7 @@ fn hearken(args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String, String)
 
 #[test]
 fn numbers_are_shown_as_written() {
-    let shown = config::masked(&Config::default());
+    let shown = config::masked(&Config::default()).unwrap();
     assert!(shown.contains("temperature = 0.7\n"), "{shown}");
     assert_eq!(serde_json::json!(Config::default())["llm"]["temperature"].to_string(), "0.7");
     let speed = toml::from_str::<Config>("tts.speed = 1.1").unwrap();

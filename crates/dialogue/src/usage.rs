@@ -36,9 +36,11 @@ pub struct UsageSettings {
     /// Maximum number of input and output tokens per device and day; `0` disables the
     /// limit. Once any daily limit is reached, the phrase `limit` is spoken and no model is
     /// called. An answer in progress is not cut off.
+    #[schemars(range(max = 9_007_199_254_740_991_u64))]
     pub device_tokens: u64,
     /// Maximum speech per device and day, heard and spoken, in seconds. `0` disables the
     /// limit.
+    #[schemars(range(max = 9_007_199_254_740_991_u64))]
     pub device_seconds: u64,
     /// Maximum cost per device and day, in the currency of the prices. `0` disables the
     /// limit.
@@ -46,9 +48,11 @@ pub struct UsageSettings {
     pub device_cost: f64,
     /// Maximum number of input and output tokens per day of all clients together. `0`
     /// disables the limit.
+    #[schemars(range(max = 9_007_199_254_740_991_u64))]
     pub total_tokens: u64,
     /// Maximum speech per day of all devices together, heard and spoken, in seconds. `0`
     /// disables the limit.
+    #[schemars(range(max = 9_007_199_254_740_991_u64))]
     pub total_seconds: u64,
     /// Maximum cost per day of all clients together, in the currency of the prices. `0`
     /// disables the limit.

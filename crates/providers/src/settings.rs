@@ -74,6 +74,7 @@ pub struct AsrSettings {
     /// Period after the first attempt in which a failed HTTP request is retried. With
     /// several services, it also limits retries of an utterance that all of them failed to
     /// recognise.
+    #[schemars(range(max = 86_400_000))]
     pub retry_within_ms: u64,
     /// Connection pool for recognisers with the ListenAI protocol; each service has a
     /// separate pool.
@@ -145,9 +146,11 @@ pub struct TtsSettings {
     pub timeout_ms: u64,
     /// Period after the first attempt in which a failed request is retried. A request is
     /// retried only before any audio.
+    #[schemars(range(max = 86_400_000))]
     pub retry_within_ms: u64,
     /// Size of the audio cache for sentences. `0` caches only the fixed phrases, which are
     /// synthesised at startup.
+    #[schemars(range(max = 1_099_511_627_776_u64))]
     pub cache_bytes: usize,
     /// Connection pool for synthesisers with the ListenAI protocol; each service has a
     /// separate pool.
@@ -223,6 +226,7 @@ pub struct LlmSettings {
     pub timeout_ms: u64,
     /// Period after the first attempt in which a failed request is retried. A request is
     /// retried only before the first words of its answer.
+    #[schemars(range(max = 86_400_000))]
     pub retry_within_ms: u64,
     /// Maximum number of concurrent calls to this model, for all clients together. One call
     /// in four is reserved for devices. Further calls wait for a free one, at most
@@ -329,6 +333,7 @@ pub struct FallbackSettings {
     /// Period after the first attempt in which a failed request to this model is retried.
     /// If omitted, `llm.retry_within_ms` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 86_400_000))]
     pub retry_within_ms: Option<u64>,
     /// Maximum number of concurrent calls to this model. If omitted, `llm.max_calls`
     /// applies.
@@ -393,8 +398,10 @@ pub struct PoolSettings {
     pub max_connections: usize,
     /// Maximum number of idle connections that remain open. More of them save the handshake
     /// for more simultaneous utterances.
+    #[schemars(range(max = 10_000))]
     pub max_idle: usize,
     /// Time after which an idle connection is closed.
+    #[schemars(range(max = 86_400_000))]
     pub idle_for_ms: u64,
     /// Interval of pings on idle connections. A connection that receives nothing between
     /// two pings is dropped.

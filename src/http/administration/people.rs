@@ -9,6 +9,7 @@ use actix_web::{HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use hearken_base::slots::Slots;
 use hearken_dialogue::people::{MOST_SENTENCES, People, PeopleError};
 use hearken_ports::store::{RoleStore, StoreError};
 use hearken_ports::{BoxError, Exchange, Person, PersonId};
@@ -33,6 +34,9 @@ pub(crate) const MEMORIES: &str = "/api/persons/{id}/memories";
 const MAX_BYTES: usize = 40 << 20;
 /// Maximum size of a body that is parsed again for a detailed error, in bytes.
 const EXPLAINED_BYTES: usize = 128 << 10;
+/// Maximum number of requests whose recordings are in memory, and of those of one member.
+const BODIES: usize = 4;
+const BODIES_OF_MEMBER: usize = 2;
 /// Maximum time for the recordings to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -40,14 +44,17 @@ const BODY_WITHIN: Duration = Duration::from_secs(60);
 pub struct PeopleApi {
     people: People,
     roles: Arc<dyn RoleStore>,
-    /// Allows one enrolment at a time: recordings are large.
+    /// Slots for recordings, which are large, by the name of the member.
+    bodies: Slots,
+    /// Allows one enrolment at a time.
     enrolling: Semaphore,
 }
 
 impl PeopleApi {
     /// Creates the state. Without a speaker embedder, stored people can still be listed, changed and deleted.
     pub fn new(people: People, roles: Arc<dyn RoleStore>) -> Self {
-        Self { people, roles, enrolling: Semaphore::new(1) }
+        let bodies = Slots::new(BODIES, BODIES_OF_MEMBER);
+        Self { people, roles, bodies, enrolling: Semaphore::new(1) }
     }
 
     /// Returns the people who are recognised; refuses the request if no speaker embedder is configured.
@@ -229,14 +236,15 @@ impl<'de> Deserialize<'de> for Recordings {
     request_body = Enrol,
     responses((status = 201, body = PersonShown), Faults))]
 pub(crate) async fn enrol(
-    _: Operator,
+    operator: Operator,
     payload: web::Payload,
     api: web::Data<PeopleApi>,
 ) -> RouteResult {
-    let Ok(_alone) = api.enrolling.try_acquire() else {
-        return Err(refusal(Fault::Busy, "another person is being enrolled"));
-    };
+    let busy = || refusal(Fault::Busy, "another person is being enrolled");
+    let _held = api.bodies.take(Some(operator.name())).map_err(|_| busy())?;
     let body = read(payload).await?;
+    // Not while the body arrives: one slow line would keep all members from enrolling.
+    let _alone = api.enrolling.try_acquire().map_err(|_| busy())?;
     let Enrol { name, recordings } = blocking(move || parse(&body)).await?;
     let people = api.recognised()?;
     let recordings = blocking(move || decode(recordings.0)).await?;

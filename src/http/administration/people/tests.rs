@@ -3,6 +3,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
+use actix_http::{BoxedPayloadStream, Payload};
 use actix_web::App;
 use actix_web::body::MessageBody;
 use actix_web::dev::{Service, ServiceResponse};
@@ -256,6 +257,38 @@ async fn names_are_taken_once_and_people_are_enrolled_one_at_a_time() {
     assert_eq!(status, 409);
     let message = told["error"]["message"].as_str().unwrap();
     assert!(message.contains("another person has this name: choose another"), "{message}");
+}
+
+#[actix_web::test]
+async fn a_body_that_does_not_arrive_keeps_nobody_from_enrolling() {
+    let fixture = Fixture::new();
+    let api = fixture.people();
+    let access = web::Data::new(access(&fixture.store, fixture.folder.path()));
+    let routes = Arc::clone(&api);
+    let app = App::new().app_data(access).configure(move |s| person_routes(s, routes));
+    let app = init_service(app).await;
+    let ann = body("Ann", &base64(&[ANN_HZ; 3]));
+    let ask = || ask_with(TOKEN, &app, Method::POST, "/api/persons", ann.clone());
+    let stalled = TestRequest::with_uri("/api/persons").method(Method::POST);
+    let stalled = stalled.insert_header(("authorization", format!("Bearer {TOKEN}")));
+    let pending: BoxedPayloadStream = Box::pin(futures_util::stream::pending());
+    let pending = Payload::Stream { payload: pending };
+    let stalled = stalled.to_request().replace_payload(pending).0;
+    tokio::select! {
+        biased;
+        _ = app.call(stalled) => unreachable!("its body does not arrive"),
+        answer = ask() => assert_eq!(answer.0, 201, "{}", answer.1),
+    }
+    // The recordings of one member, and of all, are bounded.
+    let take = |name: &str| api.bodies.take(Some(name));
+    let own = Operator(None);
+    let mut held: Vec<_> = (0..BODIES_OF_MEMBER).map(|_| take(own.name()).unwrap()).collect();
+    let (status, told) = ask().await;
+    assert_eq!((status, &told["error"]["code"]), (503, &json!("BUSY")));
+    held.extend((0..BODIES_OF_MEMBER).map(|_| take("anna").unwrap()));
+    assert!(take("ben").is_err());
+    held.clear();
+    assert_eq!(ask().await.0, 409, "the name is taken");
 }
 
 #[actix_web::test]

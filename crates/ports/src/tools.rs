@@ -28,7 +28,7 @@ pub trait ToolSource: Send + Sync {
         Duration::from_secs(10)
     }
 
-    /// Returns the kind of source for metrics. It is a fixed word of the server, never a name from
+    /// Returns the kind of source, for metrics and for questions to the person. It is a fixed word of the server, never a name from
     /// outside.
     fn kind(&self) -> &'static str {
         "other"

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::in_process::{ChatInProcess, HIT};
 
 const PHOTO: (&str, &str) = ("take_photo", r#"{"of":"the door"}"#);
+const QUESTION: &str = "May I take a photo, of the door, with the tool take photo of house?";
 
 /// A camera tool that records the arguments of its calls.
 #[derive(Clone, Default)]
@@ -71,7 +72,7 @@ async fn asked() -> (ChatInProcess, Camera) {
     chat.script.thinks(LlmAct::Call("", vec![HIT]));
     chat.script.thinks(LlmAct::Call("", vec![PHOTO]));
     let answer = chat.say("hit it", None).await.unwrap();
-    assert_eq!(answer.response, "May I take a photo, of the door?");
+    assert_eq!(answer.response, QUESTION);
     assert_eq!(camera.0.lock().unwrap().len(), 0);
     (chat, camera)
 }

@@ -19,6 +19,8 @@ pub type Called = Arc<Mutex<Vec<String>>>;
 pub struct Answering {
     /// Name of the source.
     pub name: &'static str,
+    /// Kind of the source.
+    pub kind: &'static str,
     /// Names of its tools, each with whether it is destructive.
     pub tools: Vec<(&'static str, bool)>,
     /// Number of its connection; 0 for none.
@@ -34,6 +36,10 @@ pub struct Answering {
 impl ToolSource for Answering {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        self.kind
     }
 
     fn tools(&self) -> Arc<[Tool]> {
@@ -70,11 +76,12 @@ impl ToolSource for Answering {
 /// The tools of these tests: a board with a camera, a trusted clock, and an untrusted server whose
 /// result misleads the model.
 pub fn sources(called: &Called) -> Vec<Arc<dyn ToolSource>> {
-    let source = |name, tools: &[(&'static str, bool)], is_trusted, says| {
+    let source = |name: &'static str, tools: &[(&'static str, bool)], is_trusted, says| {
         let tools = tools.to_vec();
+        let kind = if name == "board" { source_names::DEVICE } else { "other" };
         let called = Arc::clone(called);
         let connection = 0;
-        Arc::new(Answering { name, tools, connection, is_trusted, says, called })
+        Arc::new(Answering { name, kind, tools, connection, is_trusted, says, called })
             as Arc<dyn ToolSource>
     };
     vec![
@@ -93,6 +100,7 @@ pub fn sources(called: &Called) -> Vec<Arc<dyn ToolSource>> {
 pub fn toolbox_of_client(tool: &'static str, connection: u64) -> Toolbox {
     let client = Answering {
         name: source_names::ENDPOINT,
+        kind: source_names::ENDPOINT,
         tools: vec![(tool, true)],
         connection,
         is_trusted: false,

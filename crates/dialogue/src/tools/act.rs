@@ -2,7 +2,7 @@
 //! lamp?". Not for the sentence around it, nor for deciding which calls need a question.
 
 use hearken_base::language::{Language, is_han};
-use hearken_ports::Tool;
+use hearken_ports::{Provenance, Tool};
 
 use super::arguments::{Named, named};
 use super::calls;
@@ -20,6 +20,8 @@ const REVERSING_WORDS: [&str; 11] =
 const EMPTY_WORDS: [&str; 12] =
     ["hass", "intent", "tool", "self", "mcp", "do", "action", "api", "service", "the", "a", "get"];
 
+/// Words in the name of a camera tool that name neither a place nor another act.
+const PICTURE_WORDS: [&str; 4] = ["camera", "take", "photo", "picture"];
 /// Act of a tool that takes pictures.
 const TAKING_A_PHOTO: &str = "take a photo";
 
@@ -152,12 +154,27 @@ pub(super) fn act(tool: &Tool, text: &str, language: Language) -> String {
     [Some(told), object, others].into_iter().flatten().collect::<Vec<_>>().join(separator)
 }
 
-/// Reports whether a call of a tool that takes pictures does only that: no other act, and no
-/// argument but a question about the picture.
+/// Reports whether a call of a tool that takes pictures does only that: its name says nothing else,
+/// neither another act nor which camera, and it has no argument but a question about the picture.
 pub(super) fn is_plain_picture(tool: &Tool, arguments: &str) -> bool {
     let is_about = |key: &String| matches!(key.as_str(), "question" | "query" | "prompt");
-    let is_other = verb(&name_words(&tool.name)).is_some_and(|(act, _)| act.1 != TAKING_A_PHOTO);
-    !is_other && calls::arguments(arguments).unwrap_or_default().keys().all(is_about)
+    name_words(&tool.name).iter().all(|word| PICTURE_WORDS.contains(&word.as_str()))
+        && calls::arguments(arguments).unwrap_or_default().keys().all(is_about)
+}
+
+/// Returns an act with the tool and the source that carry it out. The name of a tool client is
+/// marked as such: the client has chosen it.
+pub(super) fn with_tool(act: &str, tool: &str, from: &Provenance, language: Language) -> String {
+    let tool = spoken(tool);
+    let source = spoken(&from.source);
+    match (language, from.group.is_some()) {
+        (Language::English, false) => format!("{act}, with the tool {tool} of {source}"),
+        (Language::English, true) => {
+            format!("{act}, with the tool {tool} of the tool client {source}")
+        }
+        (Language::Chinese, false) => format!("用{source}的{tool}，{act}"),
+        (Language::Chinese, true) => format!("用工具客户端{source}的{tool}，{act}"),
+    }
 }
 
 /// Returns the act that the words of a name express, and its position. `None` if they express
@@ -182,6 +199,8 @@ fn verb(words: &[String]) -> Option<(&'static Act, usize)> {
 fn with_article(verb: &str, object: Option<String>) -> String {
     match object {
         None => verb.to_owned(),
+        // The object is the camera, or what is seen.
+        Some(object) if verb == TAKING_A_PHOTO => format!("{verb}, {object}"),
         Some(object)
             if !verb.ends_with(":")
                 && object.starts_with(|c: char| c.is_ascii_lowercase())

@@ -7,10 +7,10 @@
 mod answer;
 
 use hearken_base::language::Language;
-use hearken_ports::{ChatMessage, ToolError, ToolRequest};
+use hearken_ports::{ChatMessage, Provenance, ToolError, ToolRequest, source_names};
 use tokio::time::Instant;
 
-use super::act::{act, is_plain_picture, spoken};
+use super::act::{act, is_plain_picture, spoken, with_tool};
 use super::calls::taken_away;
 use super::held_call::{ConversationVersion, HELD, HeldCall, ONE_AT_A_TIME, TOO_LARGE};
 use super::offer::{Offer, Offered};
@@ -116,7 +116,7 @@ const AGREEING: [&str; 87] = [
 /// Questions for consent, and the words that agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentSettings {
-    /// Question about a tool that takes pictures.
+    /// Question about the camera of the device itself.
     pub camera: Phrase,
     /// Question about another tool. `{act}` is replaced by the effect of the call, `{tool}` and
     /// `{source}` by their names.
@@ -134,19 +134,29 @@ impl Default for ConsentSettings {
 }
 
 impl ConsentSettings {
-    /// Returns the question about a call of this source. Of the model's output it contains only the
-    /// arguments of the call, as a few plain words.
-    fn question(&self, of: &HeldCall, source: &str, language: Language) -> String {
-        // `delete_photo` and a picture of another camera, or one that is sent, are named in full.
-        if is_camera(&of.tool.name) && is_plain_picture(&of.tool, &of.request.arguments) {
+    /// Returns the question about a call of this source, which is the device itself if `is_device`
+    /// is true. Of the model's output it contains only the arguments of the call, as a few plain
+    /// words.
+    fn question(
+        &self,
+        of: &HeldCall,
+        from: &Provenance,
+        is_device: bool,
+        language: Language,
+    ) -> String {
+        let is_camera = is_camera(&of.tool.name);
+        // `delete_photo` and a picture that is sent are named in full.
+        if is_camera && is_device && is_plain_picture(&of.tool, &of.request.arguments) {
             return self.camera.in_language(language).to_owned();
         }
-        let names = [
-            ("{act}", act(&of.tool, &of.request.arguments, language)),
-            ("{tool}", spoken(&of.tool.name)),
-            ("{source}", spoken(source)),
-        ];
         let question = self.tool.in_language(language).to_owned();
+        let mut act = act(&of.tool, &of.request.arguments, language);
+        // The person must hear which camera is meant: there may be one in each room.
+        if is_camera && !(question.contains("{tool}") && question.contains("{source}")) {
+            act = with_tool(&act, &of.tool.name, from, language);
+        }
+        let names =
+            [("{act}", act), ("{tool}", spoken(&of.tool.name)), ("{source}", spoken(&from.source))];
         names.iter().fold(question, |question, (key, name)| question.replace(key, name))
     }
 
@@ -231,9 +241,9 @@ impl Toolbox {
             return TOO_LARGE.into();
         }
         let Offered { source, connection, tool, .. } = offered;
+        let from = self.provenance(offered);
         let slot = self.slot_of(offered);
-        let shown = slot.map(|slot| slot.source.provenance(&tool.name).source);
-        let shown = shown.unwrap_or_else(|| source.clone());
+        let is_device = slot.is_some_and(|slot| slot.source.kind() == source_names::DEVICE);
         let call = HeldCall {
             request: call.clone(),
             asked: asked.to_owned(),
@@ -246,8 +256,12 @@ impl Toolbox {
             asked_in: None,
             waiting: None,
         };
-        let question = self.settings.consent.question(&call, &shown, language);
-        tracing::info!(tool = call.tool.name, source = shown, "asking the person before a call");
+        let question = self.settings.consent.question(&call, &from, is_device, language);
+        tracing::info!(
+            tool = call.tool.name,
+            source = from.source,
+            "asking the person before a call"
+        );
         *held = Some((call, question));
         HELD.into()
     }
@@ -299,6 +313,13 @@ impl Toolbox {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use futures_util::future::BoxFuture;
+    use hearken_ports::{Tool, ToolCall, ToolOutput, ToolSource};
+    use serde_json::json;
+
+    use super::super::{ToolPolicies, ToolSettings};
     use super::*;
 
     #[test]
@@ -512,6 +533,118 @@ mod tests {
         }
         let silent = ConsentSettings { words: Vec::new(), ..Default::default() };
         assert!(!silent.is_yes("Open it.", &open));
+    }
+
+    /// Returns the question about a call of the only tool of a source of this kind.
+    fn asked(
+        kind: &'static str,
+        group: Option<&str>,
+        tool: &'static str,
+        arguments: &str,
+        language: Language,
+    ) -> String {
+        let source = Named { kind, group: group.map(str::to_owned), tool };
+        let policies = [("*".to_owned(), ToolPolicy::Ask)].into();
+        let policies = ToolPolicies { patterns: policies, ..ToolPolicies::default() };
+        let settings = ToolSettings { policies: policies.into(), ..ToolSettings::default() };
+        let toolbox = Toolbox::new(vec![Arc::new(source)], Arc::new(Vec::new), settings);
+        let offer = toolbox.offer();
+        let call = ToolRequest {
+            id: "1".into(),
+            name: offer.tools()[0].name.clone(),
+            arguments: arguments.into(),
+            ..ToolRequest::default()
+        };
+        toolbox.screen(&offer, &[call], &[], "go", language).held.unwrap().1
+    }
+
+    /// Source `home` of one tool.
+    struct Named {
+        kind: &'static str,
+        group: Option<String>,
+        tool: &'static str,
+    }
+
+    impl ToolSource for Named {
+        fn name(&self) -> &str {
+            "home"
+        }
+
+        fn kind(&self) -> &'static str {
+            self.kind
+        }
+
+        fn provenance(&self, tool: &str) -> Provenance {
+            Provenance { group: self.group.clone(), ..Provenance::untrusted("home", tool) }
+        }
+
+        fn tools(&self) -> Arc<[Tool]> {
+            [Tool {
+                name: self.tool.into(),
+                description: String::new(),
+                parameters: json!({"type": "object"}),
+                finishes: false,
+                destructive: false,
+            }]
+            .into()
+        }
+
+        fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+            Box::pin(async { Err(ToolError::Unknown(call.name)) })
+        }
+    }
+
+    #[test]
+    fn only_the_devices_own_camera_is_asked_for_without_a_name() {
+        for (kind, tool, arguments, question) in [
+            ("device", "self.camera.take_photo", "{}", "May I use the camera?"),
+            ("device", "takePhoto", r#"{"question": "who"}"#, "May I use the camera?"),
+            (
+                "device",
+                "self.garden_camera.take_photo",
+                "{}",
+                "May I take a photo, garden camera, with the tool self garden camera take photo of \
+                 home?",
+            ),
+            (
+                "mcp",
+                "take_photo",
+                r#"{"question": "who"}"#,
+                "May I take a photo, question who, with the tool take photo of home?",
+            ),
+            (
+                "mcp",
+                "bedroom_camera.snapshot",
+                "{}",
+                "May I bedroom camera snapshot, with the tool bedroom camera snapshot of home?",
+            ),
+        ] {
+            assert_eq!(asked(kind, None, tool, arguments, Language::English), question, "{tool}");
+        }
+        let of_client = |tool, language| asked("endpoint", Some("endpoint"), tool, "{}", language);
+        assert_eq!(
+            of_client("bedroom_camera_take_photo", Language::English),
+            "May I take a photo, bedroom camera, with the tool bedroom camera take photo of the \
+             tool client home?"
+        );
+        assert_eq!(
+            of_client("take_photo", Language::Chinese),
+            "可以用工具客户端home的take photo，拍照吗？"
+        );
+        // Tools other than cameras are named by their acts.
+        assert_eq!(of_client("open_door", Language::English), "May I open the door?");
+    }
+
+    #[test]
+    fn a_configured_question_that_names_tool_and_source_says_them_once() {
+        let tool = Phrase::new("", "May {source} run {tool}?");
+        let settings = ConsentSettings { tool, ..ConsentSettings::default() };
+        let held = crate::testkit::answering::held_call();
+        let camera = Tool { name: "hall_camera".into(), ..held.tool.clone() };
+        let held = HeldCall { tool: camera, ..held };
+        let from = Provenance::untrusted("home", "hall_camera");
+        let question = settings.question(&held, &from, false, Language::English);
+        assert_eq!(question, "May home run hall camera?");
     }
 
     #[test]

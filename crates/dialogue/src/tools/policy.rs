@@ -196,7 +196,7 @@ impl Toolbox {
     }
 
     /// Returns the provenance of an offered tool. A source that is gone is not trusted.
-    fn provenance(&self, offered: &Offered) -> Provenance {
+    pub(super) fn provenance(&self, offered: &Offered) -> Provenance {
         let tool = &offered.tool.name;
         self.slot_of(offered).map_or_else(
             || Provenance::untrusted(&offered.source, tool),

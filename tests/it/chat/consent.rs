@@ -141,16 +141,24 @@ async fn only_the_player_who_was_asked_can_confirm() {
 }
 
 #[tokio::test]
-async fn a_changed_list_of_tools_ends_the_pending_call() {
-    let (mut chat, camera) = asked().await;
-    let source = camera.clone();
-    let other = camera.clone();
-    // Another source appears: its tools may share names with the one that was asked about.
-    chat.service.tools =
-        Arc::new(move |_| vec![Arc::new(source.clone()), Arc::new(Garden(other.clone()))]);
-    assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
-    assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
-    assert_eq!(camera.0.lock().unwrap().len(), 0);
+async fn another_source_ends_the_pending_call_only_if_it_takes_the_name_of_the_tool() {
+    for (is_first, calls) in [(false, 1), (true, 0)] {
+        let (mut chat, camera) = asked().await;
+        let source = camera.clone();
+        let other = camera.clone();
+        // Another source appears, whose tool has the same name. The first of both is called so.
+        chat.service.tools = Arc::new(move |_| {
+            let mut all: Vec<Arc<dyn ToolSource>> =
+                vec![Arc::new(source.clone()), Arc::new(Garden(other.clone()))];
+            if is_first {
+                all.reverse();
+            }
+            all
+        });
+        assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
+        assert_eq!(chat.say("yes", None).await.unwrap().response, "Good day.");
+        assert_eq!(camera.0.lock().unwrap().len(), calls, "{is_first}");
+    }
 }
 
 /// What another instance does with a session before the person agrees at the first one.

@@ -208,7 +208,7 @@ impl Toolbox {
             let decided = offered.map(|o| (o, self.policy(offer, o, call, before)));
             let result = match decided {
                 Some((offered, Some(ToolPolicy::Ask))) if self.is_right(offer, call) => {
-                    Some(self.hold_back(&mut all.held, offer, call, asked, offered, language))
+                    Some(self.hold_back(&mut all.held, call, asked, offered, language))
                 }
                 Some((_, Some(ToolPolicy::Never))) => {
                     Some(format!("error: {}", ToolError::Unknown(call.name.clone())))
@@ -228,7 +228,6 @@ impl Toolbox {
     fn hold_back(
         &self,
         held: &mut Option<(HeldCall, String)>,
-        offer: &Offer,
         call: &ToolRequest,
         asked: &str,
         offered: &Offered,
@@ -250,7 +249,6 @@ impl Toolbox {
             source: source.clone(),
             connection: *connection,
             tool: tool.clone(),
-            revision: offer.revision(),
             by: None,
             since: Instant::now(),
             asked_in: None,

@@ -54,8 +54,6 @@ pub struct HeldCall {
     /// Number of the connection of the tool.
     pub(super) connection: u64,
     pub(super) tool: Tool,
-    /// Revision of the tools that were offered.
-    pub(super) revision: u64,
     /// Person who was asked, if they are known.
     pub(super) by: Option<String>,
     pub(super) since: Instant,
@@ -66,8 +64,9 @@ pub struct HeldCall {
 }
 
 impl HeldCall {
-    /// Checks that the person agrees, in time, and that the tool is still the one that they were
-    /// asked about, among the same tools.
+    /// Checks that the person agrees, in time, and that the name of the tool still means the one
+    /// that they were asked about. Changes of other tools do not matter: otherwise each peer could
+    /// drop the calls of everybody by changing its own list.
     ///
     /// # Errors
     /// Returns the result for the model if the call must not be made.
@@ -76,15 +75,13 @@ impl HeldCall {
         if is_dropped || self.is_expired() || !agrees {
             return Err(NOT_AGREED.into());
         }
-        // The person agreed to a call among the tools of that time: another list may give the same
-        // name another meaning, as a lamp that two sources have. A tool client that connected again
-        // cannot prove that it is the one they were asked about.
+        // Another list may give the same name another meaning, as a lamp that two sources have. A
+        // tool client that connected again cannot prove that it is the one they were asked about.
         let is_same = |offered: &Offered| {
             let Offered { source, connection, tool, .. } = offered;
             *source == self.source && *connection == self.connection && *tool == self.tool
         };
-        let same = offer.revision() == self.revision
-            && offer.find(&self.request.name).is_some_and(is_same);
+        let same = offer.find(&self.request.name).is_some_and(is_same);
         if same { Ok(()) } else { Err(TOOL_CHANGED.into()) }
     }
 

@@ -2,7 +2,6 @@
 //! for calls.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
 
 use hearken_ports::{OfferedTool, Tool, ToolSource};
@@ -66,23 +65,6 @@ impl Offer {
     /// Returns the tools as the model sees them.
     pub fn tools(&self) -> &Arc<[OfferedTool]> {
         &self.tools
-    }
-
-    /// Returns a number that changes with the tools: with their sources, names, descriptions and
-    /// parameters, in any order.
-    pub(super) fn revision(&self) -> u64 {
-        let of_tool = |Offered { source, tool, .. }: &Offered| {
-            let mut hasher = DefaultHasher::new();
-            let Tool { name, description, parameters, finishes, destructive } = tool;
-            (source, name, description, finishes, destructive).hash(&mut hasher);
-            parameters.to_string().hash(&mut hasher);
-            hasher.finish()
-        };
-        let mut tools: Vec<u64> = self.by_name.values().map(of_tool).collect();
-        tools.sort_unstable();
-        let mut hasher = DefaultHasher::new();
-        tools.hash(&mut hasher);
-        hasher.finish()
     }
 
     /// Returns the names of the source and its tool for an offered name.

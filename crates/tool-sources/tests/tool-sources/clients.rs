@@ -133,8 +133,8 @@ async fn a_call_reaches_the_client_that_was_offered_or_none() {
         (Meanwhile::Nothing, true, true),
         (Meanwhile::WindowLeaves, false, false),
         (Meanwhile::WindowReturns, false, false),
-        // The person was asked about a call among other tools.
-        (Meanwhile::GarageLeaves, true, false),
+        // Nothing changes for the tool that the person was asked about.
+        (Meanwhile::GarageLeaves, true, true),
     ] {
         let process = CancellationToken::new();
         let sources = sources(&process);

@@ -32,6 +32,9 @@ use super::signed_tokens::{ToolClientToken, key_of_token};
 
 /// Maximum number of tool clients of one agent.
 const MAX_PER_AGENT: usize = 32;
+/// Maximum number of tool clients of one agent with the same token: otherwise its owner could take
+/// all places of the agent.
+const MAX_PER_TOKEN: usize = 8;
 /// Maximum wait for a tool client to answer the handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum length of a tool client's name, in characters.
@@ -80,6 +83,12 @@ pub enum NotAdmitted {
     /// The agent has the maximum number of tool clients.
     #[error("the agent has {MAX_PER_AGENT} tool clients, the maximum: disconnect one")]
     TooMany,
+    /// The token has the maximum number of tool clients.
+    #[error(
+        "{MAX_PER_TOKEN} tool clients are connected with this token, the maximum: disconnect one, \
+         or use another token"
+    )]
+    TooManyOfToken,
     /// The token was revoked.
     #[error("the token was revoked")]
     Revoked,
@@ -101,7 +110,7 @@ impl Endpoint {
     /// Reserves a slot for a tool client that has just connected.
     ///
     /// # Errors
-    /// The agent has the maximum number of tool clients, or the token is revoked.
+    /// The agent or the token has the maximum number of tool clients, or the token is revoked.
     pub fn admit(&self, client: &ToolClientToken) -> Result<AdmittedClient, NotAdmitted> {
         let ToolClientToken { agent, serial } = client;
         let mut agents = self.lock();
@@ -111,6 +120,9 @@ impl Endpoint {
         }
         let number = Uuid::new_v4().as_u64_pair().0;
         let slots = agents.by_agent.entry(agent.clone()).or_default();
+        if slots.iter().filter(|slot| slot.serial == *serial).count() >= MAX_PER_TOKEN {
+            return Err(NotAdmitted::TooManyOfToken);
+        }
         if slots.len() >= MAX_PER_AGENT {
             return Err(NotAdmitted::TooMany);
         }
@@ -442,14 +454,28 @@ mod tests {
     #[test]
     fn an_agent_has_a_limited_number_of_slots_and_frees_them() {
         let endpoint = Endpoint::new(Duration::from_secs(1));
-        let mut admitted: Vec<AdmittedClient> =
-            (0..MAX_PER_AGENT).map(|_| endpoint.admit(&client("a", "1")).unwrap()).collect();
-        assert_eq!(endpoint.admit(&client("a", "1")).err(), Some(NotAdmitted::TooMany));
-        assert!(endpoint.admit(&client("b", "2")).is_ok());
+        let mut admitted: Vec<AdmittedClient> = (0..MAX_PER_AGENT)
+            .map(|n| endpoint.admit(&client("a", &n.to_string())).unwrap())
+            .collect();
+        assert_eq!(endpoint.admit(&client("a", "new")).err(), Some(NotAdmitted::TooMany));
+        assert!(endpoint.admit(&client("b", "new")).is_ok());
         admitted.pop();
-        assert!(endpoint.admit(&client("a", "1")).is_ok());
+        assert!(endpoint.admit(&client("a", "new")).is_ok());
         drop(admitted);
         assert_eq!(endpoint.count(), (0, 0));
+    }
+
+    #[test]
+    fn one_token_leaves_places_of_its_agent_to_others() {
+        let endpoint = Endpoint::new(Duration::from_secs(1));
+        let admit = |serial: &str| endpoint.admit(&client("a", serial));
+        let mut admitted: Vec<AdmittedClient> =
+            (0..MAX_PER_TOKEN).map(|_| admit("1").unwrap()).collect();
+        assert_eq!(admit("1").err(), Some(NotAdmitted::TooManyOfToken));
+        let other = admit("2");
+        assert!(other.is_ok());
+        admitted.pop();
+        assert!(admit("1").is_ok());
     }
 
     #[test]

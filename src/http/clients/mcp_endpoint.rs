@@ -42,7 +42,9 @@ pub(crate) async fn connect(
     };
     let client = api.agents.read(token.trim()).map_err(|error| bad(&error))?;
     let admitted = api.sources.endpoint().admit(&client).map_err(|error| match error {
-        NotAdmitted::TooMany => refusal(Fault::Busy, &error.to_string()),
+        NotAdmitted::TooMany | NotAdmitted::TooManyOfToken => {
+            refusal(Fault::Busy, &error.to_string())
+        }
         NotAdmitted::Revoked => bad(&error),
     })?;
     let access = LastingAccess::until(&request, admitted.revoked());

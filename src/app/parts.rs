@@ -219,6 +219,7 @@ impl Tooling {
             config.http.address_percent,
             process.clone(),
         );
-        Ok(Self { sources, registry, api: Arc::new(api), cameras: Cameras::new(tokens) })
+        let api = Arc::new(api.offering(config.tools.max_tools));
+        Ok(Self { sources, registry, api, cameras: Cameras::new(tokens) })
     }
 }

@@ -285,6 +285,10 @@ fn listed(inventory: &Value) -> String {
         let used = used(&source["usage"]);
         let count = tools.len();
         lines.push(format!("{name}  ({from}, {state}{reason}, {count} tools{whose}{used})"));
+        let warning = text("warning");
+        if !warning.is_empty() {
+            lines.push(format!("  warning: {warning}"));
+        }
         for tool in tools {
             let about = tool["description"].as_str().unwrap_or_default();
             let about = one_line(about.lines().next().unwrap_or_default());
@@ -350,6 +354,11 @@ mod tests {
             "name": "a\nb\x1b[8m", "state": "ready", "reason": "\r", "origin": "endpoint",
             "devices": [], "usage": {}, "tools": [tool],
         });
+        let mut part = source.clone();
+        part["warning"] = json!("1 of its 9 tools\n\x1b[2K");
+        assert!(
+            super::listed(&json!({"sources": [part]})).contains("\n  warning: 1 of its 9 tools")
+        );
         let listed = listed(&json!({"sources": [source]}));
         let lines: Vec<&str> = listed.lines().collect();
         assert_eq!(lines.len(), 2, "{listed:?}");

@@ -122,6 +122,7 @@ impl ConnectedSource {
             protocol: status.connection.as_ref().map(Link::protocol).unwrap_or_default(),
             connections: status.connections,
             usage: Some(*self.usage()),
+            warning: None,
             tools: status
                 .tools
                 .iter()

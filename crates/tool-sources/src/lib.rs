@@ -47,7 +47,7 @@ use std::sync::Arc;
 use agent::AgentTools;
 use hearken_dialogue::role::{AssignedRole, RoleLookup};
 use hearken_dialogue::style::StyleLookup;
-use hearken_dialogue::tools::SourceLookup;
+use hearken_dialogue::tools::{SourceLookup, allot};
 use hearken_dialogue::{ConversationStyle, SharedStyle};
 use hearken_ports::{Tool, ToolSource, source_names};
 use hearken_proto::ids::DeviceId;
@@ -88,6 +88,38 @@ pub struct Inventory {
     /// Sources of the agent: the built-in one first, then remote servers including disabled ones,
     /// then tool clients of this instance and of others.
     pub sources: Vec<SourceReport>,
+}
+
+impl Inventory {
+    /// Adds a warning to each source of which only a part is offered to a conversation that has no
+    /// tools of its own device or client, and is offered at most `max_tools`.
+    #[must_use]
+    pub fn warn_beyond(mut self, max_tools: usize) -> Self {
+        let lengths = |are_clients: bool| -> Vec<usize> {
+            let all = self.sources.iter().filter(|s| s.group().is_some() == are_clients);
+            all.map(SourceReport::offerable).collect()
+        };
+        // All tool clients of an agent are one source of a conversation.
+        let of_clients = lengths(true);
+        let mut of_sources = lengths(false);
+        of_sources.push(of_clients.iter().sum());
+        let mut of_sources = allot(&of_sources, max_tools);
+        let room = of_sources.pop().unwrap_or_default();
+        let mut of_clients = allot(&of_clients, room).into_iter();
+        let mut of_sources = of_sources.into_iter();
+        for source in &mut self.sources {
+            let is_client = source.group().is_some();
+            let share = if is_client { of_clients.next() } else { of_sources.next() };
+            let offered = share.unwrap_or_default();
+            let all = source.offerable();
+            if offered < all {
+                source.warning = Some(format!(
+                    "{offered} of its {all} tools are offered at most: raise `tools.max_tools`"
+                ));
+            }
+        }
+        self
+    }
 }
 
 impl Sources {
@@ -276,6 +308,54 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+
+    fn report(name: &str, kind: SourceKind, tools: usize) -> SourceReport {
+        let tool = |number: usize| ToolReport {
+            name: number.to_string(),
+            description: String::new(),
+            parameters: serde_json::Value::Null,
+            destructive: false,
+            changed: false,
+            definition_hash: String::new(),
+        };
+        SourceReport {
+            name: name.into(),
+            key: None,
+            kind,
+            origin: Origin::Configuration,
+            devices: Vec::new(),
+            state: SourceState::Ready,
+            protocol: String::new(),
+            connections: 1,
+            usage: None,
+            warning: None,
+            tools: (0..tools).map(tool).collect(),
+        }
+    }
+
+    #[test]
+    fn sources_of_which_only_a_part_is_offered_have_a_warning() {
+        let disabled = report("old", SourceKind::Http, 500);
+        let sources = vec![
+            report("builtin", SourceKind::Builtin, 3),
+            report("home", SourceKind::Http, 90),
+            SourceReport { state: SourceState::Disabled, ..disabled },
+            report("flood", SourceKind::Endpoint, 1_000),
+            report("lamp", SourceKind::Endpoint, 2),
+        ];
+        let warned = |max_tools: usize| -> Vec<(String, String)> {
+            let inventory = Inventory { sources: sources.clone() }.warn_beyond(max_tools);
+            let warning = |s: SourceReport| Some((s.name, s.warning?));
+            inventory.sources.into_iter().filter_map(warning).collect()
+        };
+        let warning = |name: &str, offered: usize, all: usize| {
+            let why = "tools are offered at most: raise `tools.max_tools`";
+            (name.to_owned(), format!("{offered} of its {all} {why}"))
+        };
+        // 3, and half of the others each; of those of the clients, 2 and 61.
+        assert_eq!(warned(129), [warning("home", 63, 90), warning("flood", 61, 1_000)]);
+        assert_eq!(warned(2_000), []);
+    }
 
     #[tokio::test]
     async fn until_the_store_was_read_nothing_is_offered_that_it_may_withhold() {

@@ -67,6 +67,7 @@ impl RemoteInstanceSource {
             protocol: String::new(),
             connections: 1,
             usage: None,
+            warning: None,
             tools: self
                 .client
                 .tools

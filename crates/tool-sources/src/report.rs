@@ -67,6 +67,16 @@ impl SourceReport {
     pub fn group(&self) -> Option<&'static str> {
         (self.kind == SourceKind::Endpoint).then_some(source_names::ENDPOINT)
     }
+
+    /// Returns the number of its tools that may be offered.
+    pub(super) fn offerable(&self) -> usize {
+        match self.state {
+            SourceState::Disabled => 0,
+            SourceState::Connecting | SourceState::Ready | SourceState::Failed(_) => {
+                self.tools.len()
+            }
+        }
+    }
 }
 
 /// Report on a source.
@@ -92,6 +102,9 @@ pub struct SourceReport {
     pub connections: u64,
     /// Calls and their bytes since the start; `None` if they are not counted by source.
     pub usage: Option<SourceUsage>,
+    /// Reason that only a part of its tools is offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// Tools of the last successful listing.
     pub tools: Vec<ToolReport>,
 }

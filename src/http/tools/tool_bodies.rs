@@ -71,6 +71,10 @@ struct SourceShown {
     /// Usage of the source; null if it is not counted by source.
     #[schema(required)]
     usage: Option<UsageOfSource>,
+    /// Reason that only a part of its tools is offered to models; omitted if all are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    warning: Option<String>,
     /// Tools, as of the last successful listing.
     tools: Vec<ToolShown>,
 }
@@ -101,6 +105,7 @@ impl SourceShown {
             protocol: report.protocol,
             connections: report.connections,
             usage: report.usage.map(UsageOfSource::from),
+            warning: report.warning,
             tools,
         }
     }
@@ -350,6 +355,7 @@ mod tests {
                 protocol: "1.0.0".into(),
                 connections: 2,
                 usage: Some(SourceUsage::default()),
+                warning: Some("part".into()),
                 tools: vec![tool.clone()],
             };
             let mut reported = json!(report);

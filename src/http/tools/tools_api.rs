@@ -9,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use hearken_base::pace::Pace;
 use hearken_base::reloadable::Reloadable;
 use hearken_base::slots::Slots;
-use hearken_dialogue::tools::ToolPolicies;
+use hearken_dialogue::tools::{ToolPolicies, ToolSettings};
 use hearken_ports::{ImageDescriber, ToolCall, ToolError};
 use hearken_proto::fault::Fault;
 use hearken_providers::Vision;
@@ -49,6 +49,8 @@ pub struct ToolsApi {
     pub(crate) vision: Vision,
     /// Configured policies of tools.
     pub(crate) policies: Reloadable<ToolPolicies>,
+    /// Maximum number of tools that a conversation is offered.
+    max_tools: usize,
     /// Slots for pictures.
     pub(crate) pictures: Slots,
     /// Rate limits of pictures.
@@ -118,11 +120,19 @@ impl ToolsApi {
             cameras: tokens.cameras,
             vision,
             policies,
+            max_tools: ToolSettings::default().max_tools,
             pictures,
             picture_rates: PictureRates::default(),
             endpoint_budget,
             process,
         }
+    }
+
+    /// Sets the maximum number of tools that a conversation is offered: sources beyond it have a
+    /// warning.
+    #[must_use]
+    pub fn offering(self, max_tools: usize) -> Self {
+        Self { max_tools, ..self }
     }
 
     /// Returns the policies of tools, which may be replaced at run time.
@@ -214,7 +224,8 @@ pub(crate) async fn list(
 ) -> RouteResult {
     let agent = params::text(&request, "agent", Fault::BadRequest)?;
     let agent = agent.unwrap_or_else(|| DEFAULT_AGENT.into());
-    let shown = SourcesShown::new(api.sources.inventory(&agent), &api.policies.get());
+    let inventory = api.sources.inventory(&agent).warn_beyond(api.max_tools);
+    let shown = SourcesShown::new(inventory, &api.policies.get());
     Ok(HttpResponse::Ok().json(shown))
 }
 

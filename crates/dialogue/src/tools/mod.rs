@@ -1,11 +1,12 @@
 //! Tools between the model and their sources: names and descriptions, checking and executing calls.
 //! Not for deciding when a model may call, which is up to the turn. Not for sources.
 //!
-//! Reading order: [`definition`], `offer`, [`toolbox`], [`toolset_interner`], [`names`], [`risk`],
+//! Reading order: [`definition`], `offer`, `allotment`, [`toolbox`], [`toolset_interner`], [`names`], [`risk`],
 //! [`held_call`], [`tools_read`], [`policy`], [`consent`], `act`, `arguments`, [`calls`],
 //! [`finishing`], [`schema`], `image_description`, [`outcome`].
 
 mod act;
+mod allotment;
 mod arguments;
 pub mod calls;
 pub mod consent;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use hearken_base::reloadable::Reloadable;
 use hearken_proto::ids::{DeviceId, SessionId};
 
+pub use allotment::allot;
 pub use consent::ConsentSettings;
 pub use finishing::FinishingCalls;
 pub use held_call::{ConversationVersion, HeldCall};

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use hearken_ports::{OfferedTool, Tool, ToolSource};
 use tokio::sync::Semaphore;
 
+use super::allotment::allot;
 use super::names::{Names, nearest};
 use super::schema::Schema;
 
@@ -30,6 +31,32 @@ impl SourceTools {
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.connections == other.connections
             && (Arc::ptr_eq(&self.list, &other.list) || self.list == other.list)
+    }
+
+    /// Returns the places of the tools that are offered if there is room for this number. Each
+    /// connection has the same share: a source may have one for each of its peers.
+    pub(super) fn within(&self, room: usize) -> Vec<usize> {
+        let mut peers: Vec<u64> = Vec::new();
+        let mut lengths: Vec<usize> = Vec::new();
+        let mut peer_of = Vec::with_capacity(self.connections.len());
+        for connection in &self.connections {
+            let known = peers.iter().position(|peer| peer == connection);
+            let peer = known.unwrap_or_else(|| {
+                peers.push(*connection);
+                lengths.push(0);
+                peers.len() - 1
+            });
+            lengths[peer] += 1;
+            peer_of.push(peer);
+        }
+        let mut shares = allot(&lengths, room);
+        let has_room = |place: &usize| {
+            let share = &mut shares[peer_of[*place]];
+            let has_room = *share > 0;
+            *share = share.saturating_sub(1);
+            has_room
+        };
+        (0..self.connections.len()).filter(has_room).collect()
     }
 }
 

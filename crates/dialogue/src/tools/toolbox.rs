@@ -2,6 +2,7 @@
 //! calling them: see [`super::calls`].
 
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use hearken_base::pace::Pace;
@@ -9,6 +10,7 @@ use hearken_ports::{ImageDescriber, OfferedTool, Tool, ToolRequest, ToolSource};
 use tokio::sync::Semaphore;
 
 use super::ToolSettings;
+use super::allotment::allot;
 use super::finishing::{FinishingCalls, LateResults};
 use super::held_call::HeldCall;
 use super::image_description::{self, SourceDescriber};
@@ -210,18 +212,16 @@ impl Toolbox {
     fn build_offer(&self, names: &mut Names, slots: &[SourceSlot], lists: &[SourceTools]) -> Offer {
         let mut offer = Offer::default();
         let mut tools = Vec::new();
-        let all: usize = lists.iter().map(|of| of.list.len()).sum();
-        if all > self.settings.max_tools && self.settings.max_tools > 0 {
-            tracing::warn!(
-                all,
-                offered = self.settings.max_tools,
-                "offering only a part of the tools: raise `tools.max_tools`"
-            );
-        }
+        let lengths: Vec<usize> = lists.iter().map(|of| of.list.len()).collect();
+        let shares = allot(&lengths, self.settings.max_tools);
+        let dealt: Vec<Vec<usize>> =
+            lists.iter().zip(shares).map(|(of, share)| of.within(share)).collect();
+        self.warn_of_left_out(slots, lists, &dealt);
         let mut devices = 0;
         for (number, (slot, of)) in slots.iter().zip(lists).enumerate() {
             let source = slot.source.name();
-            let list = &of.list[..of.list.len().min(self.settings.max_tools - tools.len())];
+            let places = &dealt[number];
+            let list: Vec<&Tool> = places.iter().map(|place| &of.list[*place]).collect();
             let given: Vec<String> = list.iter().map(|t| names.assign(source, &t.name)).collect();
             let renamed: Vec<(&str, &str)> = list
                 .iter()
@@ -229,13 +229,14 @@ impl Toolbox {
                 .map(|(tool, name)| (tool.name.as_str(), name.as_str()))
                 .filter(|(old, new)| old != new)
                 .collect();
-            for (index, (tool, name)) in list.iter().zip(&given).enumerate() {
+            for (place, name) in places.iter().zip(&given) {
                 // Of several tools with one name, the first is offered, with its own definition.
                 let Entry::Vacant(vacant) = offer.by_name.entry(name.clone()) else { continue };
+                let tool = &of.list[*place];
                 let description = rename(&tool.description, &renamed);
                 let parameters = tool.parameters.clone();
                 let source = source.to_owned();
-                let connection = of.connections[index];
+                let connection = of.connections[*place];
                 let schema = OnceLock::new();
                 vacant.insert(Offered { source, connection, tool: tool.clone(), schema });
                 tools.push(OfferedTool { name: name.clone(), description, parameters });
@@ -251,6 +252,28 @@ impl Toolbox {
         });
         offer.tools = tools.into();
         offer
+    }
+
+    /// Warns of sources of which only the tools at these places are offered, by their names; of a
+    /// group of tool clients, by those of the clients.
+    fn warn_of_left_out(&self, slots: &[SourceSlot], lists: &[SourceTools], dealt: &[Vec<usize>]) {
+        let mut sources = BTreeSet::new();
+        for (slot, (of, places)) in slots.iter().zip(lists.iter().zip(dealt)) {
+            let mut peers = HashSet::new();
+            let left_out = (0..of.list.len()).filter(|place| places.binary_search(place).is_err());
+            for place in left_out.filter(|place| peers.insert(of.connections[*place])) {
+                sources.insert(slot.source.provenance(&of.list[place].name).source);
+            }
+        }
+        if sources.is_empty() || self.settings.max_tools == 0 {
+            return;
+        }
+        let names: Vec<&str> = sources.iter().map(String::as_str).collect();
+        tracing::warn!(
+            sources = names.join(", "),
+            offered = self.settings.max_tools,
+            "offering only a part of the tools of these sources: raise `tools.max_tools`"
+        );
     }
 }
 
@@ -411,7 +434,45 @@ mod tests {
         let settings = ToolSettings { max_tools: 3, ..ToolSettings::default() };
         let sources: Vec<Arc<dyn ToolSource>> =
             vec![source("a", &["1", "2"]), source("b", &["3", "4"]), source("c", &["5"])];
-        assert_eq!(names(&fixed(sources, settings)), ["1", "2", "3"]);
+        assert_eq!(names(&fixed(sources, settings)), ["1", "3", "5"], "a source has its share");
+    }
+
+    /// Source of tools of several peers: the tool `1.a` is called over the connection 1.
+    struct Peers(Arc<[Tool]>);
+
+    impl ToolSource for Peers {
+        fn name(&self) -> &str {
+            "clients"
+        }
+
+        fn tools(&self) -> Arc<[Tool]> {
+            Arc::clone(&self.0)
+        }
+
+        fn connection_of(&self, tool: &str) -> u64 {
+            tool.split('.').next().and_then(|number| number.parse().ok()).unwrap_or_default()
+        }
+
+        fn call(&self, call: ToolCall) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+            Box::pin(async { Err(ToolError::Unknown(call.name)) })
+        }
+    }
+
+    #[test]
+    fn no_peer_takes_the_room_of_other_sources_and_peers() {
+        let flood: Vec<String> = (0..200).map(|n| format!("1.{n}")).collect();
+        let of_peers = [
+            flood.iter().map(String::as_str).collect::<Vec<_>>(),
+            vec!["2.open", "2.close", "2.stop", "3.ring"],
+        ];
+        let peers = Peers(list(&of_peers.concat()));
+        let home = source("home", &["lamp", "fan"]);
+        let settings = ToolSettings { max_tools: 9, ..ToolSettings::default() };
+        let toolbox = fixed(vec![Arc::new(peers), home], settings);
+        let dealt = ["1_0", "1_1", "1_2", "2_open", "2_close", "2_stop", "3_ring", "lamp", "fan"];
+        assert_eq!(names(&toolbox), dealt);
+        let offer = toolbox.offer();
+        assert_eq!((offer.connection("2_stop"), offer.connection("3_ring")), (2, 3));
     }
 
     #[test]

@@ -142,6 +142,7 @@ impl Builtin {
             protocol: String::new(),
             connections: 0,
             usage: None,
+            warning: None,
             tools: self.tools.iter().map(|tool| ToolReport::from_tool(tool, false)).collect(),
         }
     }

@@ -1143,6 +1143,8 @@ export interface components {
       /** Tools, as of the last successful listing. */
       tools: components['schemas']['ToolShown'][];
       usage: null | components['schemas']['UsageOfSource'];
+      /** Reason that only a part of its tools is offered to models; omitted if all are. */
+      warning?: string;
     };
     /** State of a tool source. */
     SourceState: 'connecting' | 'ready' | 'failed' | 'disabled';

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use hearken_base::wall_clock;
 use hearken_museum::{Museum, MuseumPorts};
-use hearken_outbound::SettingError;
 
 use super::local_time;
 use super::models::patient;
 use super::parts::Parts;
+use super::rules::{self, Frontend};
 use crate::http::{AccessRule, MuseumClients};
 
 /// Builds the service. Museum clients wait for the model until the request times out.
-pub(super) fn build(parts: &Parts<'_>) -> Result<MuseumClients, SettingError> {
+pub(super) fn build(parts: &Parts<'_>) -> anyhow::Result<MuseumClients> {
     let Parts { config, models, cluster, .. } = parts;
     let ports = MuseumPorts {
         clock: Arc::new(wall_clock::now),
         expiry_clock: Arc::new(wall_clock::earliest),
-        llm: models.patient(config, "museum", patient)?,
+        llm: rules::before(models.patient(config, "museum", patient)?, config, Frontend::Museum)?,
         store: Arc::clone(&parts.store) as _,
         locks: cluster.locks(),
         answers: cluster.cache("museum"),

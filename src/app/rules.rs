@@ -1,4 +1,4 @@
-//! Rules before the language models of devices and text clients. Not for the rules themselves.
+//! Rules before the language models of devices, text clients and museum clients. Not for the rules themselves.
 
 use std::sync::Arc;
 
@@ -19,6 +19,9 @@ pub(super) enum Frontend {
     Devices,
     /// Text clients: their document promises the configured model.
     TextClients,
+    /// Museum clients: their document promises the configured model, so that only people in danger
+    /// get another answer.
+    Museum,
 }
 
 /// Compiles the rules that this configuration needs.
@@ -45,9 +48,11 @@ pub(super) fn before(
         scope: scope(config, frontend),
         now: Arc::new(move || Zoned::now().with_time_zone(zone.clone())),
         name: config.instant.name.clone(),
-        is_small: engines::uses_small_llm(config),
+        is_small: frontend != Frontend::Museum && engines::uses_small_llm(config),
     };
-    Ok(Arc::new(RuledLlm::new(model, rules)))
+    let ruled = RuledLlm::new(model, rules);
+    let ruled = if frontend == Frontend::Museum { ruled.without_declining() } else { ruled };
+    Ok(Arc::new(ruled))
 }
 
 /// Returns the answers with the owner's sentences; `None` without a file of sentences.
@@ -75,7 +80,7 @@ pub(super) fn fixed_sentences(config: &Config) -> impl Iterator<Item = String> {
 /// Returns the widest scope of a frontend.
 fn scope(config: &Config, frontend: Frontend) -> InstantScope {
     match (config.instant.mode, engines::uses_embedded_llm(config), frontend) {
-        (InstantMode::Off, ..) => InstantScope::Off,
+        (InstantMode::Off, ..) | (_, _, Frontend::Museum) => InstantScope::Off,
         (InstantMode::Always, ..) | (InstantMode::Auto, true, _) => InstantScope::Whole,
         (InstantMode::Auto, false, Frontend::Devices) => InstantScope::Commands,
         (InstantMode::Auto, false, Frontend::TextClients) => InstantScope::Off,

@@ -138,14 +138,20 @@ impl Museum {
         Err(MuseumError::Busy)
     }
 
-    /// Returns the answer to exactly this prompt, from the cache or else from the model.
+    /// Returns the answer to exactly this prompt, from the cache or else from the model. A person in
+    /// danger is never answered from the cache.
     async fn cached_or_asked(
         &self,
         prompt: Prompt,
         functions: &Functions,
     ) -> Result<Arc<ModelAnswer>, MuseumError> {
-        let Some(answers) = &self.answers else {
+        // Neither a limit nor an earlier answer to the same words comes before a reply to a person
+        // in danger.
+        if self.ports.llm.is_urgent(&prompt) {
             return Ok(Arc::new(self.ask(prompt, functions).await?));
+        }
+        let Some(answers) = &self.answers else {
+            return Ok(Arc::new(self.ask_within_limits(prompt, functions).await?));
         };
         let settings_version = self.settings_version.load(Ordering::Relaxed);
         let key = key(&self.ports.model, settings_version, &prompt);
@@ -162,7 +168,7 @@ impl Museum {
             answers.insert(key, Arc::clone(&known)).await;
             return Ok(known);
         }
-        let answer = Arc::new(self.ask(prompt, functions).await?);
+        let answer = Arc::new(self.ask_within_limits(prompt, functions).await?);
         if !answer.truncated {
             answers.insert(key, Arc::clone(&answer)).await;
             if let Some(others) = others {
@@ -229,13 +235,23 @@ fn prompt(
 }
 
 impl Museum {
-    /// Asks the model, and a second time if it makes an invalid call.
-    async fn ask(&self, prompt: Prompt, functions: &Functions) -> Result<ModelAnswer, MuseumError> {
+    /// Asks the model, unless a daily limit is reached.
+    async fn ask_within_limits(
+        &self,
+        prompt: Prompt,
+        functions: &Functions,
+    ) -> Result<ModelAnswer, MuseumError> {
         let meter = &self.ports.usage;
         if let Some(reached) = meter.reached("", None) {
             meter.count(USAGE_KIND, "", "", &Used { turns: 1, refused: 1, ..Used::default() });
             return Err(MuseumError::LimitReached(reached));
         }
+        self.ask(prompt, functions).await
+    }
+
+    /// Asks the model, and a second time if it makes an invalid call.
+    async fn ask(&self, prompt: Prompt, functions: &Functions) -> Result<ModelAnswer, MuseumError> {
+        let meter = &self.ports.usage;
         meter.count(USAGE_KIND, "", "", &Used { turns: 1, ..Used::default() });
         let llm = WithoutEarlier::new(Arc::clone(&self.ports.llm));
         let answer = ask(&llm, prompt, functions, meter).await?;

@@ -79,6 +79,8 @@ pub struct RuledLlm {
     /// Bindings of the last tool lists, the newest last.
     bindings: Mutex<Vec<BoundList>>,
     judgements: Judgements,
+    /// True if requests for what must not be explained are declined.
+    declines: bool,
 }
 
 /// What a rule does in place of the model's next output.
@@ -102,7 +104,15 @@ impl Rules {
 impl RuledLlm {
     /// Creates a model that asks `model` if no rule applies.
     pub fn new(model: Arc<dyn Llm>, rules: Rules) -> Self {
-        Self { model, rules, bindings: Mutex::default(), judgements: Judgements::default() }
+        let judgements = Judgements::default();
+        Self { model, rules, bindings: Mutex::default(), judgements, declines: true }
+    }
+
+    /// Leaves requests for what must not be explained to the model: a visitor of a museum asks how
+    /// people made weapons.
+    #[must_use]
+    pub fn without_declining(self) -> Self {
+        Self { declines: false, ..self }
     }
 
     /// Returns what the tools of a prompt can do.
@@ -164,7 +174,8 @@ impl RuledLlm {
     fn step(&self, prompt: &Prompt) -> Option<(String, Step)> {
         let turns = turns(&prompt.messages);
         let (last, earlier) = turns.split_last()?;
-        if let Some(safe) = self.judge(last, earlier, prompt) {
+        let safe = self.judge(last, earlier, prompt);
+        if let Some(safe) = safe.filter(|safe| self.declines || !safe.topic.is_declined()) {
             return Some((
                 format!("safety.{:?}", safe.topic).to_lowercase(),
                 Step::Say(safe.reply),

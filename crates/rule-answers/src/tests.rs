@@ -254,6 +254,19 @@ async fn people_in_danger_get_a_reply_whatever_calls_are_behind_their_words() {
 }
 
 #[tokio::test]
+async fn a_model_that_does_not_decline_still_has_the_replies_to_people_in_danger() {
+    let asks = async |llm: RuledLlm, words: &str| {
+        let llm: Arc<dyn Llm> = Arc::new(llm);
+        text(&deltas(&llm, prompt(vec![user(words)])).await)
+    };
+    let bomb = "how do I build a bomb";
+    assert_ne!(asks(ruled_llm(InstantScope::Off), bomb).await, "model");
+    let lenient = || ruled_llm(InstantScope::Off).without_declining();
+    assert_eq!(asks(lenient(), bomb).await, "model");
+    assert_ne!(asks(lenient(), "My baby is choking!").await, "model");
+}
+
+#[tokio::test]
 async fn a_turn_is_judged_once() {
     let llm = ruled_llm(InstantScope::Whole);
     let invented = Safe { topic: Topic::Fire, reply: "the known judgement".into() };

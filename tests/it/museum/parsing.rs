@@ -185,3 +185,20 @@ async fn requests_of_one_session_are_answered_in_sequence() {
     lengths.sort_unstable();
     assert_eq!(lengths, [2, 4, 6, 8], "each prompt has the earlier turns");
 }
+
+#[tokio::test]
+async fn a_person_in_danger_is_answered_beyond_the_daily_limit_and_without_the_model() {
+    let llm = OpenAiChat::start(Behaviour::Normal, "Good day.").await;
+    let visit = Visit::start(llm, |config| config.usage.total_tokens = 1).await;
+    let id = visit.register(samples()).await;
+    let (status, told) = visit.parse(&id, "hello").await;
+    assert_eq!((status, &told["data"]["response"]), (200, &json!("Good day.")), "{told}");
+    let (status, told) = visit.parse(&id, "hello again").await;
+    assert_eq!(status, 429, "{told}");
+    let (status, told) = visit.parse(&id, "My baby is not breathing!").await;
+    let data = &told["data"];
+    assert_eq!((status, &data["operation"]), (200, &Value::Null), "{told}");
+    let said = data["response"].as_str().unwrap();
+    assert!(!said.is_empty() && said != "Good day.", "{told}");
+    assert_eq!(visit.asked().len(), 1, "the model is asked for the first words only");
+}

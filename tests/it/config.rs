@@ -65,6 +65,7 @@ fn files_of_earlier_versions_work_with_warnings() {
                 | "server.max_recordings_mib"
                 | "server.trusted_proxies"
         ) || name.starts_with("instant.")
+            || name.starts_with("vision.price_per_million_")
     };
     let keys = config::schema::reference().keys.iter();
     let present = keys.filter(|(name, key)| !key.is_in_list() && !added(name)).count();

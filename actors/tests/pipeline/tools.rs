@@ -13,8 +13,8 @@ use hearken_dialogue::phrases::Phrase;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_dialogue::tools::{ToolPolicies, ToolPolicy};
 use hearken_ports::{
-    ImageDescriber, Picture, ProviderError, ProviderErrorKind, Tool, ToolCall, ToolChoice,
-    ToolContent, ToolError, ToolOutput, ToolSource,
+    Described, ImageDescriber, Picture, ProviderError, ProviderErrorKind, Tool, ToolCall,
+    ToolChoice, ToolContent, ToolError, ToolOutput, ToolSource, Usage,
 };
 use hearken_socket::testkit::Received;
 use serde_json::json;
@@ -597,18 +597,15 @@ impl ToolSource for Camera {
 struct Eye(Mutex<Vec<(String, Picture)>>);
 
 impl ImageDescriber for Eye {
-    fn describe(
-        &self,
-        question: &str,
-        picture: Picture,
-    ) -> BoxFuture<'static, Result<String, ProviderError>> {
+    fn describe(&self, question: &str, picture: Picture) -> BoxFuture<'static, Described> {
         let mut asked = self.0.lock().unwrap();
         asked.push((question.to_owned(), picture));
         let first = asked.len() == 1;
         Box::pin(async move {
             tokio::time::sleep(ms(3_000)).await;
             let dead = ProviderError::new("eye", ProviderErrorKind::Unavailable);
-            first.then(|| "a cat".to_owned()).ok_or(dead)
+            let words = first.then(|| "a cat".to_owned()).ok_or(dead);
+            Described { words, usage: Usage::default() }
         })
     }
 }

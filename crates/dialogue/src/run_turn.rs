@@ -320,6 +320,7 @@ async fn traced_calls(
     let trace = output.turn().trace().clone();
     let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
     trace.begin_with(Stage::Tool, Some(names.join(", ")));
+    tools.account_to(trace.account());
     let results = output.calls(tools, offer, calls, asked, until).await;
     trace.end(Stage::Tool);
     results

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hearken_base::reloadable::Reloadable;
 use hearken_ports::usage::{DailyLimits, LimitOf, LimitReached, Limited, UsageKey, Used, nano};
-use hearken_ports::{Llm, Prompt};
+use hearken_ports::{Llm, Prompt, Usage};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use schemars::JsonSchema;
@@ -330,6 +330,46 @@ impl UsageMeter {
 
     fn sums(&self) -> MutexGuard<'_, Sums> {
         self.0.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Client whose usage beside the model of its turns is counted and limited, at once: such as that
+/// of the model that describes pictures.
+#[derive(Clone)]
+pub struct UsageAccount {
+    meter: UsageMeter,
+    kind: &'static str,
+    device: String,
+    role: Option<Arc<AssignedRole>>,
+}
+
+impl UsageAccount {
+    /// Creates the account of a client of this kind, with its role. `device` is empty for other
+    /// clients than devices.
+    pub fn new(
+        meter: UsageMeter,
+        kind: &'static str,
+        device: &str,
+        role: Option<Arc<AssignedRole>>,
+    ) -> Self {
+        Self { meter, kind, device: device.to_owned(), role }
+    }
+
+    /// Checks that no daily limit is reached.
+    ///
+    /// # Errors
+    /// Returns the reached limit: nothing more may be used.
+    pub fn check(&self) -> Result<(), LimitReached> {
+        self.meter.reached(&self.device, self.role.as_deref()).map_or(Ok(()), Err)
+    }
+
+    /// Counts the usage of one answer.
+    pub fn count(&self, usage: &Usage) {
+        let used = Used::from(*usage);
+        if used != Used::default() {
+            let role_id = self.role.as_ref().map_or("", |role| &role.role_id);
+            self.meter.count(self.kind, &self.device, role_id, &used);
+        }
     }
 }
 

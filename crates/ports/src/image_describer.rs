@@ -3,7 +3,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::ProviderError;
+use super::{ProviderError, Usage};
 
 /// Picture for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,13 +14,25 @@ pub struct Picture {
     pub base64: String,
 }
 
+/// Answer of a vision model.
+#[derive(Debug)]
+pub struct Described {
+    /// The words, or the reason that there are none.
+    pub words: Result<String, ProviderError>,
+    /// Usage, reported or estimated; zero if the model has not answered.
+    pub usage: Usage,
+}
+
+impl From<ProviderError> for Described {
+    /// Creates the answer of a model that could not be asked.
+    fn from(error: ProviderError) -> Self {
+        Self { words: Err(error), usage: Usage::default() }
+    }
+}
+
 /// Describer of pictures.
 pub trait ImageDescriber: Send + Sync {
     /// Answers a question about a picture, within a deadline of its own. Dropping the future
     /// cancels the request.
-    fn describe(
-        &self,
-        question: &str,
-        picture: Picture,
-    ) -> BoxFuture<'static, Result<String, ProviderError>>;
+    fn describe(&self, question: &str, picture: Picture) -> BoxFuture<'static, Described>;
 }

@@ -28,6 +28,7 @@ pub mod source_names;
 pub mod speaker_embedder;
 pub mod state;
 pub mod store;
+pub mod token_estimate;
 pub mod tool_clients;
 pub mod tool_limits;
 pub mod tools;
@@ -46,7 +47,7 @@ pub use error::{BoxError, ProviderError, ProviderErrorKind};
 pub use events::{
     EVENTS_KEPT_FOR, EventBus, KEPT_EVENT_BYTES, KEPT_EVENTS, MAX_EVENT_BYTES, Published, Watch,
 };
-pub use image_describer::{ImageDescriber, Picture};
+pub use image_describer::{Described, ImageDescriber, Picture};
 pub use llm::{
     ChatMessage, EarlierWords, InstantScope, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice,
     ToolRequest, Usage,

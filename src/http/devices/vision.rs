@@ -8,7 +8,10 @@ use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures_util::stream;
+use hearken_dialogue::turn_trace::ClientKind;
+use hearken_dialogue::usage::UsageAccount;
 use hearken_proto::fault::Fault;
+use hearken_providers::{Vision, VisionError};
 use hearken_tool_sources::TokenReadError;
 use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
@@ -18,6 +21,7 @@ use crate::http::fault::{Refusal, RouteResult, refusal};
 use crate::http::middleware::{address_of, slot_of, too_often};
 use crate::http::request_identity::{Caller, bearer};
 use crate::http::tools::tools_api::ToolsApi;
+use crate::usage::DailyUsage;
 
 /// Maximum size of a request, in bytes.
 const MAX_BYTES: usize = 10 << 20;
@@ -39,6 +43,7 @@ pub(crate) async fn explain(
     payload: web::Payload,
     api: web::Data<ToolsApi>,
     access: web::Data<AccessControl>,
+    usage: web::Data<DailyUsage>,
 ) -> RouteResult {
     let caller = Caller::from_request(&request)?;
     let refused = |error: TokenReadError| refusal(Fault::Unauthorized, &error.to_string());
@@ -53,8 +58,11 @@ pub(crate) async fn explain(
     let _slot = slot_of(&request, &api.pictures).map_err(full)?;
     let body = read(payload).await?;
     let picture = parts(&request, body).await?;
-    let described = api.vision.describe(&picture.question, &picture.mime_type, &picture.bytes);
-    let answer = match described.await {
+    let role = api.sources.styles()(&caller.device_id).role;
+    let kind = ClientKind::Voice.name();
+    let device = caller.device_id.as_str();
+    let account = UsageAccount::new(usage.meter().clone(), kind, device, role);
+    let answer = match describe(&api.vision, &picture, &account).await {
         Ok(words) => json!({"success": true, "response": words}),
         Err(error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -63,6 +71,19 @@ pub(crate) async fn explain(
         }
     };
     Ok(HttpResponse::Ok().json(answer))
+}
+
+/// Describes a picture for a client, unless a daily limit is reached.
+async fn describe(
+    vision: &Vision,
+    picture: &Picture,
+    account: &UsageAccount,
+) -> Result<String, VisionError> {
+    account.check()?;
+    let Picture { question, mime_type, bytes } = picture;
+    let described = vision.describe(question, mime_type, bytes).await?;
+    account.count(&described.usage);
+    Ok(described.words?)
 }
 
 /// Upload of a device.

@@ -232,6 +232,26 @@ async fn concurrent_pictures_are_limited_in_total_and_per_address() {
 }
 
 #[tokio::test]
+async fn a_picture_counts_and_none_is_described_beyond_a_daily_limit() {
+    let vendors = Vendors::start().await;
+    let model = Model::start().await;
+    let see = seeing(&model);
+    let server = TestServer::start(&vendors, |config| {
+        see(config);
+        config.usage.device_tokens = 1_000;
+    })
+    .await;
+    let token = tokens().mint(DEVICE);
+    let cat = (200, json!({"success": true, "response": "a cat"}));
+    assert_eq!(explain(&server, &token, b"\xff\xd8").await, cat);
+    let why = "today's limit is reached: nothing is left today of the tokens for this device";
+    let refused = (200, json!({"success": false, "message": why}));
+    assert_eq!(explain(&server, &token, b"\xff\xd8").await, refused);
+    assert_eq!(model.asked(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn without_a_vision_model_the_answer_gives_the_reason() {
     let vendors = Vendors::start().await;
     let server = TestServer::start(&vendors, known).await;

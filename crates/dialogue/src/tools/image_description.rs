@@ -10,6 +10,7 @@ use hearken_ports::{ImageDescriber, Picture, ToolContent, ToolOutput};
 use tokio::time::{Instant, timeout_at};
 
 use super::outcome::{described, not_described};
+use crate::usage::UsageAccount;
 
 /// Maximum number of described pictures in one answer. Further pictures become notes.
 const MAX_PICTURES: usize = 4;
@@ -29,6 +30,8 @@ pub(super) fn pace() -> Pace {
 pub(super) struct SourceDescriber {
     pub(super) describer: Arc<dyn ImageDescriber>,
     pub(super) pace: Pace,
+    /// Account of the client; `None` if nothing is counted.
+    pub(super) account: Option<UsageAccount>,
     pub(super) source: String,
 }
 
@@ -79,45 +82,54 @@ async fn describe_picture(
     if bytes > MAX_BASE64_BYTES {
         return not_described(&mime_type, bytes, "it is too large");
     }
-    let SourceDescriber { describer, pace, source } = describer;
+    let SourceDescriber { describer, pace, account, source } = describer;
+    if let Some(Err(reached)) = account.as_ref().map(UsageAccount::check) {
+        return not_described(&mime_type, bytes, &format!("today's limit is reached: {reached}"));
+    }
     if !pace.wait(source).is_zero() {
         let why = format!("at most {PICTURES_PER_MINUTE} of a source are described per minute");
         return not_described(&mime_type, bytes, &why);
     }
     pace.take(source, 1);
-    match timeout_at(until, describer.describe(question, picture)).await {
-        Ok(Ok(words)) => described(&mime_type, bytes, &words),
-        Ok(Err(error)) => {
+    let Ok(answer) = timeout_at(until, describer.describe(question, picture)).await else {
+        return not_described(&mime_type, bytes, "the vision model took too long");
+    };
+    if let Some(account) = account {
+        account.count(&answer.usage);
+    }
+    match answer.words {
+        Ok(words) => described(&mime_type, bytes, &words),
+        Err(error) => {
             tracing::warn!(%error, "cannot describe a picture of a tool");
             not_described(&mime_type, bytes, &format!("the vision model failed: {}", error.kind))
         }
-        Err(_) => not_described(&mime_type, bytes, "the vision model took too long"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures_util::future::BoxFuture;
-    use hearken_ports::{ProviderError, ProviderErrorKind};
+    use hearken_ports::{Described, ProviderError, ProviderErrorKind, Usage};
+    use jiff::civil::date;
 
     use super::*;
+    use crate::usage::{UsageMeter, UsageSettings};
 
     /// Test describer: repeats the question, fails for pictures called `x`, and never ends for
     /// those called `y`.
     struct Eye;
 
     impl ImageDescriber for Eye {
-        fn describe(
-            &self,
-            question: &str,
-            picture: Picture,
-        ) -> BoxFuture<'static, Result<String, ProviderError>> {
+        fn describe(&self, question: &str, picture: Picture) -> BoxFuture<'static, Described> {
             let question = question.to_owned();
             Box::pin(async move {
                 match picture.base64.as_str() {
-                    "x" => Err(ProviderError::new("eye", ProviderErrorKind::Unauthorized)),
+                    "x" => ProviderError::new("eye", ProviderErrorKind::Unauthorized).into(),
                     "y" => std::future::pending().await,
-                    _ => Ok(question),
+                    _ => Described {
+                        words: Ok(question),
+                        usage: Usage { prompt_tokens: 400, ..Usage::default() },
+                    },
                 }
             })
         }
@@ -132,7 +144,35 @@ mod tests {
     }
 
     fn eye_of(source: &str, pace: &Pace) -> SourceDescriber {
-        SourceDescriber { describer: Arc::new(Eye), pace: pace.clone(), source: source.into() }
+        let account = None;
+        let pace = pace.clone();
+        SourceDescriber { describer: Arc::new(Eye), pace, account, source: source.into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn described_pictures_are_counted_until_a_daily_limit_is_reached() {
+        let settings = UsageSettings { device_tokens: 1_000, ..UsageSettings::default() };
+        let meter = UsageMeter::new(settings, || date(2026, 11, 1));
+        let account = UsageAccount::new(meter.clone(), "voice", "a", None);
+        let eye = SourceDescriber { account: Some(account), ..eye_of("s", &pace()) };
+        // A failed description costs nothing.
+        for (picture, tokens, told) in [
+            ("a", 400, "described by a model"),
+            ("x", 400, "the vision model failed"),
+            ("a", 800, "described by a model"),
+            ("a", 1_200, "described by a model"),
+            ("a", 1_200, "limit is reached: nothing is left today of the tokens for this device"),
+            ("y", 1_200, "today's limit is reached"),
+        ] {
+            let content = describe(&eye, "", vec![image(picture)]).await;
+            let [ToolContent::Text(text)] = &content[..] else { panic!("{content:?}") };
+            assert!(text.contains(told), "{text}");
+            assert_eq!(meter.used_today().prompt_tokens, tokens, "{text}");
+        }
+        let rows = meter.take_unsaved().rows;
+        let clients: Vec<_> =
+            rows.iter().map(|(key, used)| (key.client.as_str(), used.turns)).collect();
+        assert_eq!(clients, [("a", 0)], "a picture is no turn");
     }
 
     async fn describe(

@@ -3,7 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hearken_base::pace::Pace;
 use hearken_ports::{ImageDescriber, OfferedTool, Tool, ToolRequest, ToolSource};
@@ -17,6 +17,7 @@ use super::image_description::{self, SourceDescriber};
 use super::names::{Names, rename};
 use super::offer::{BuiltOffer, Offer, Offered, SourceSlot, SourceTools};
 use super::toolset_interner::{OfferKey, ToolsetInterner};
+use crate::usage::UsageAccount;
 
 /// Returns the current sources of a conversation, besides those of its device.
 pub type SourceProvider = Arc<dyn Fn() -> Vec<Arc<dyn ToolSource>> + Send + Sync>;
@@ -39,6 +40,8 @@ pub struct Toolbox {
     pub(super) late: LateResults,
     /// Call pending the person's consent.
     held: Mutex<Option<HeldCall>>,
+    /// Account for described pictures.
+    account: Mutex<Option<UsageAccount>>,
 }
 
 #[derive(Default)]
@@ -70,6 +73,7 @@ impl Toolbox {
             finishing,
             late: LateResults::default(),
             held: Mutex::default(),
+            account: Mutex::default(),
         }
     }
 
@@ -119,7 +123,18 @@ impl Toolbox {
     /// Returns the describer of the pictures of a source, if pictures are described.
     pub(super) fn describer_of(&self, source: &str) -> Option<SourceDescriber> {
         let describer = self.describer.clone()?;
-        Some(SourceDescriber { describer, pace: self.pictures.clone(), source: source.into() })
+        let account = self.account().clone();
+        let pace = self.pictures.clone();
+        Some(SourceDescriber { describer, pace, account, source: source.into() })
+    }
+
+    /// Sets the account for the described pictures of calls that begin from now on.
+    pub(crate) fn account_to(&self, account: Option<UsageAccount>) {
+        *self.account() = account;
+    }
+
+    fn account(&self) -> MutexGuard<'_, Option<UsageAccount>> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the settings.

@@ -12,7 +12,7 @@ use hearken_ports::{Llm, Prompt};
 use super::{ClientKind, Entry, TracedTurn, TurnTrace};
 use crate::role::AssignedRole;
 use crate::tools::waiting::{ListedCall, WaitingCall};
-use crate::usage::ModelUsage;
+use crate::usage::{ModelUsage, UsageAccount};
 
 impl TracedTurn {
     /// Returns the id of its device; empty for other clients.
@@ -52,6 +52,16 @@ impl TurnTrace {
     pub fn meters_model(&self, prompt: &Prompt, llm: &dyn Llm) -> ModelUsage {
         let trace = self.clone();
         ModelUsage::new(prompt, llm, move |usage| trace.count(&(*usage).into()))
+    }
+
+    /// Returns the account of the client for what is used beside the model, also after the turn;
+    /// `None` if nothing is counted.
+    pub fn account(&self) -> Option<UsageAccount> {
+        let writer = self.writer.as_ref()?;
+        let meter = writer.journal.meter()?.clone();
+        let facts = writer.entry.facts();
+        let kind = facts.turn.kind.name();
+        Some(UsageAccount::new(meter, kind, facts.turn.device(), facts.role.clone()))
     }
 
     /// Counts a text for the synthesiser.

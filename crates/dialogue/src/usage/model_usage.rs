@@ -1,11 +1,9 @@
 //! Counts the usage of one response of the model, estimated if the provider does not report it. Not
 //! for the usage of a turn or a day.
 
-use std::io;
-
+use hearken_ports::token_estimate::{tokens_of_json, tokens_of_text};
 use hearken_ports::usage::nano;
 use hearken_ports::{Llm, LlmDelta, Prompt, ProviderError, Usage};
-use serde::Serialize;
 
 /// Receiver of the usage of one response.
 type Counter = Box<dyn Fn(&Usage) + Send + Sync>;
@@ -25,54 +23,6 @@ pub struct ModelUsage {
     by_rule: bool,
 }
 
-/// Counter of characters in text that is written to it.
-#[derive(Default)]
-struct Characters {
-    narrow: u64,
-    wide: u64,
-}
-
-impl Characters {
-    /// Returns the approximate number of tokens: one for each Chinese character, or for four
-    /// letters.
-    fn tokens(&self) -> u64 {
-        self.wide + self.narrow.div_ceil(4)
-    }
-}
-
-impl io::Write for Characters {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        for byte in text {
-            match byte {
-                0..=0x7F => self.narrow += 1,
-                // The first byte of a character.
-                0xC0.. => self.wide += 1,
-                _ => {}
-            }
-        }
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Returns the approximate number of tokens of a text.
-fn tokens(text: &str) -> u64 {
-    let mut characters = Characters::default();
-    // Counting does not fail.
-    io::Write::write_all(&mut characters, text.as_bytes()).unwrap_or_default();
-    characters.tokens()
-}
-
-/// Returns the approximate number of tokens of a value as JSON, as it is sent.
-fn tokens_of_json(value: &impl Serialize) -> u64 {
-    let mut characters = Characters::default();
-    serde_json::to_writer(&mut characters, value).unwrap_or_default();
-    characters.tokens()
-}
-
 impl ModelUsage {
     /// Starts to count for this prompt to this model; `count` receives the sum at the end.
     pub fn new(
@@ -80,10 +30,10 @@ impl ModelUsage {
         llm: &dyn Llm,
         count: impl Fn(&Usage) + Send + Sync + 'static,
     ) -> Self {
-        let texts = prompt.messages.iter().map(|message| tokens(&message.content));
+        let texts = prompt.messages.iter().map(|message| tokens_of_text(&message.content));
         let tools = prompt.tools.iter().map(|tool| {
-            tokens(&tool.name)
-                .saturating_add(tokens(&tool.description))
+            tokens_of_text(&tool.name)
+                .saturating_add(tokens_of_text(&tool.description))
                 .saturating_add(tokens_of_json(&tool.parameters))
         });
         let prompt_tokens = texts.chain(tools).fold(0, u64::saturating_add);
@@ -111,7 +61,8 @@ impl ModelUsage {
             }
             Ok(LlmDelta::Calling) | Err(_) => return 0,
         };
-        self.estimated.completion_tokens += said.iter().map(|said| tokens(said)).sum::<u64>();
+        self.estimated.completion_tokens +=
+            said.iter().map(|said| tokens_of_text(said)).sum::<u64>();
         said.iter().map(|said| said.len()).sum()
     }
 }

@@ -406,7 +406,7 @@ pub(crate) fn words(content: &Value) -> String {
 }
 
 /// Reads the token usage. Missing counts are zero.
-fn usage(told: &Value) -> Option<Usage> {
+pub(crate) fn usage(told: &Value) -> Option<Usage> {
     let count = |key: &str| whole(&told[key]).unwrap_or_default();
     let prompt_tokens = count("prompt_tokens");
     let completion_tokens = count("completion_tokens");

@@ -54,16 +54,17 @@ impl CostTracker {
 
 /// Price of a million tokens, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Prices {
+pub(crate) struct Prices {
     /// Price of prompt tokens.
-    pub(super) input: f64,
+    pub(crate) input: f64,
     /// Price of completion tokens.
-    pub(super) output: f64,
+    pub(crate) output: f64,
 }
 
 impl Prices {
+    /// Returns the cost of these tokens, in the currency of the prices.
     #[allow(clippy::cast_precision_loss, reason = "no answer has 2^52 tokens")]
-    fn cost(self, usage: Usage) -> f64 {
+    pub(crate) fn cost(self, usage: Usage) -> f64 {
         let input = usage.prompt_tokens as f64 * self.input;
         let output = usage.completion_tokens as f64 * self.output;
         (input + output) / 1e6

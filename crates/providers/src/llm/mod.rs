@@ -26,4 +26,4 @@ mod offered;
 pub mod openai;
 mod tool_schema;
 
-pub(crate) use chat_json::words;
+pub(crate) use chat_json::{usage, words};

@@ -17,20 +17,95 @@ pub enum Language {
     #[default]
     #[serde(rename = "zh")]
     Chinese,
-    /// English, and every language without Han characters.
+    /// English, and every other language than Chinese.
     #[serde(rename = "en")]
     English,
 }
 
 impl Language {
-    /// Returns the language of a text: Chinese if it contains a Han character and is not Japanese
-    /// or Korean; `None` if it has no letters.
+    /// Returns the language of a text; `None` if it has no letters. A text with Han characters is
+    /// Chinese unless it is Japanese or Korean, or its sentence is in another language and only a
+    /// name or another piece of it is Chinese. What stands in quotes does not count.
     pub fn from_key(text: &str) -> Option<Self> {
-        if text.chars().any(is_han) && !text.chars().any(is_kana_or_hangul) && !is_kanji(text) {
+        if has_chinese(text) && is_chinese_sentence(text) {
             return Some(Self::Chinese);
         }
         text.chars().any(char::is_alphabetic).then_some(Self::English)
     }
+}
+
+/// Returns true if a text contains Chinese, be it a name in another language: a Han character in a
+/// text that is not Japanese or Korean.
+pub fn has_chinese(text: &str) -> bool {
+    text.chars().any(is_han) && !text.chars().any(is_kana_or_hangul) && !is_kanji(text)
+}
+
+/// Returns true if the sentence around the pieces in other languages is Chinese: by the word with
+/// which it begins, and by the number of Han characters and of other words.
+fn is_chinese_sentence(text: &str) -> bool {
+    let outside = without_quotes(text);
+    let said = if outside.chars().any(char::is_alphabetic) { outside.as_str() } else { text };
+    let han = said.chars().filter(|c| is_han(*c)).count();
+    let words = other_words(said);
+    if han == 0 || words.is_empty() {
+        return words.is_empty();
+    }
+    let first = said.chars().find(|c| c.is_alphabetic());
+    if first.is_some_and(is_common) {
+        return true;
+    }
+    let is_name = |word: &str| ADDRESSES.contains(&word) || DEVICE_NAMES.contains(&word);
+    let mut spoken = words.iter().map(String::as_str).filter(|word| !is_name(word));
+    if spoken.next().is_some_and(|word| is_in(ENGLISH, word)) {
+        return han > 3 * words.len() || han >= words.len() && ends_in_chinese(said);
+    }
+    let has_words = first.is_some_and(is_han) || said.chars().any(is_common);
+    let needed = if has_words { words.len() } else { 2 * words.len() };
+    han >= needed
+}
+
+/// Returns true if `word` is one of the words of a list that spaces divide.
+pub(crate) fn is_in(list: &str, word: &str) -> bool {
+    list.split(' ').any(|other| other == word)
+}
+
+/// Returns true if `c` is a character of common Chinese words.
+fn is_common(c: char) -> bool {
+    CHINESE.contains(c) || COMMON.contains(c)
+}
+
+/// Returns the words that are not in Han characters, in lower case; `20m` is a number.
+fn other_words(text: &str) -> Vec<String> {
+    let is_between = |c: char| is_han(c) || !c.is_alphanumeric() && !['\'', '’'].contains(&c);
+    text.split(is_between).map(bare).filter(|word| word.starts_with(char::is_alphabetic)).collect()
+}
+
+/// Returns true if the Chinese at the end of a text makes a sentence of what stands before it:
+/// `Let It Be 是谁唱的`.
+fn ends_in_chinese(text: &str) -> bool {
+    let text = text.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let end = text.trim_end_matches(is_han).len();
+    let Some(tail) = text.get(end..) else { return false };
+    tail.starts_with(|c: char| AFTER_TOPIC.contains(c))
+        || tail.contains(|c: char| ASKING.contains(c))
+}
+
+/// Returns a text without what stands in quotes.
+fn without_quotes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find(|c: char| QUOTES.iter().any(|quotes| quotes.0 == c)) {
+        let before = &rest[..open];
+        let mut quoted = rest[open..].chars();
+        let first = quoted.next();
+        let close = QUOTES.iter().find(|quotes| Some(quotes.0) == first).map(|quotes| quotes.1);
+        let Some(behind) = close.and_then(|close| quoted.as_str().split_once(close)) else { break };
+        out.push_str(before);
+        out.push(' ');
+        rest = behind.1;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Returns true if `c` is a Han character. Unassigned code points in the Han blocks are not.
@@ -58,6 +133,34 @@ const JAPANESE_WORDS: [&str; 4] = ["今何时", "何时何分", "何月何日", 
 /// Characters of Chinese function words: a text with one of them is Chinese, and a Japanese word in
 /// it is a name.
 const CHINESE: &str = "的了吗嗎么麼这這你您们們我怎哪谁誰吧呢";
+
+/// Characters of other common words, and of verbs with which commands begin.
+const COMMON: &str = "是在不有把给給放播听聽打开開关關说說问問查搜唱叫找想要请請用帮幫几幾什啥多下首换換循翻连連\
+                      设設调調加买買看读讀写寫记記订訂定启啟停暂暫继繼发發教讲講告转轉回来來去还還可";
+/// Characters with which the rest of a sentence begins, after its topic.
+const AFTER_TOPIC: &str = "的是用有在不唱叫";
+/// Characters of question words and particles.
+const ASKING: &str = "吗嗎呢吧么麼怎谁誰哪";
+/// Words with which English sentences begin, divided by spaces; no titles or names.
+const ENGLISH: &str = "what whats who whos where wheres when why how hows which is are am was were \
+    do does did can could will would should may please call tell play turn switch set say give show \
+    add remind open close the a an my i im ive id it its there theres this that let lets if put \
+    start stop send find translate make you he she we they his her our your in on at to for from \
+    with and of ask read text message email help go get take look dont";
+/// Words before a sentence by which its language is not known.
+const ADDRESSES: [&str; 12] =
+    ["ok", "okay", "hey", "hi", "hello", "so", "well", "um", "uh", "oh", "yes", "no"];
+/// Pairs of quotation marks. An apostrophe is none.
+const QUOTES: [(char, char); 8] = [
+    ('"', '"'),
+    ('“', '”'),
+    ('„', '“'),
+    ('「', '」'),
+    ('『', '』'),
+    ('《', '》'),
+    ('〈', '〉'),
+    ('«', '»'),
+];
 
 /// Returns true if a text of Han characters alone is Japanese.
 fn is_kanji(text: &str) -> bool {
@@ -150,6 +253,47 @@ mod tests {
             assert_eq!(Language::from_key(text), Some(Language::Chinese), "{text}");
         }
         assert_eq!(Language::from_key("…!? 12"), None);
+    }
+
+    #[test]
+    fn a_foreign_piece_does_not_change_the_language_of_a_sentence() {
+        for text in [
+            "我想听 Taylor Swift 的 Love Story",
+            "我想听 The Dark Side of the Moon",
+            "播放 Shape of You",
+            "打开 Netflix",
+            "订阅 BBC News",
+            "iPhone 怎么截图",
+            "Taylor Swift 是谁？",
+            "Let It Be 是谁唱的",
+            "The Beatles 的歌",
+            "I love you 用中文怎么说",
+            "“How are you today”是什么意思",
+            "OK 可以",
+            "hi 乐鑫",
+            "please 帮我打开客厅的灯",
+            "“谢谢”",
+        ] {
+            assert_eq!(Language::from_key(text), Some(Language::Chinese), "{text}");
+        }
+        for text in [
+            "What does 谢谢 mean?",
+            "What does “我爱你” mean?",
+            "what does 好好学习天天向上 mean",
+            "How do you say 你好吗?",
+            "Call 小明 and tell him dinner is ready",
+            "Alexa, call 小明",
+            "小爱同学, turn on the light",
+            "turn on 厨房的灯",
+            "play 周杰伦",
+            "My son 小明 is not breathing",
+            "小明 is at home and he wants dinner",
+            "Who sang \"月亮代表我的心\"?",
+            "Ruf 小明 an und sag ihm Bescheid",
+        ] {
+            assert_eq!(Language::from_key(text), Some(Language::English), "{text}");
+        }
+        assert!(has_chinese("Call 小明") && !has_chinese("今日何曜日") && !has_chinese("Call Tom"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod words;
 
 use std::sync::LazyLock;
 
-use hearken_base::language::{Language, is_han};
+use hearken_base::language::{Language, has_chinese, is_han};
 use serde::Deserialize;
 
 pub use region::Region;
@@ -193,9 +193,9 @@ struct Found {
 /// Returns what a text is about.
 fn find(text: &str) -> Option<Found> {
     let text = ends(text);
-    let language = Language::from_key(&text)?;
     let words = DATA.splitter.words(&text);
-    let chinese = (language == Language::Chinese).then(|| DATA.zh.judge(&words)).flatten();
+    let chinese = has_chinese(&text).then(|| DATA.zh.judge(&words)).flatten();
+    let language = if chinese.is_some() { Language::Chinese } else { Language::English };
     let has_letters =
         || words.iter().any(|word| word.chars().any(|c| c.is_alphabetic() && !is_han(c)));
     let english = || has_letters().then(|| DATA.en.judge(&words)).flatten();
@@ -220,7 +220,7 @@ impl Safety {
         LazyLock::force(&DATA);
     }
 
-    /// Returns the topic of a text and the reply to it, in Chinese to a Chinese text, else in English; nothing if no one is in
+    /// Returns the topic of a text and the reply to it, in the language of the words that tell of it; nothing if no one is in
     /// danger and the text asks for nothing that must not be explained. Of a text of thousands of characters, the begin and the
     /// end are judged.
     pub fn judge(&self, text: &str) -> Option<Safe> {

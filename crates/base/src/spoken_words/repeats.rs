@@ -1,6 +1,6 @@
 //! Collapses the repeats of a looping decoder to one occurrence. Not for text that is not speech.
 
-use crate::language::{bare, is_han};
+use crate::language::{bare, is_han, is_in};
 
 /// Words of numbers, in several languages, divided by spaces. Those that are frequent in another
 /// sense in another language are left out: `once`, `sei`, `um`.
@@ -83,11 +83,6 @@ impl Key {
         let ends = ends_sentence(tokens[at], at + 1 == tokens.len());
         Self { word: word.clone(), letters: word.chars().count(), kind, ends }
     }
-}
-
-/// Returns true if `word` is one of the words of a list that spaces divide.
-fn is_in(list: &str, word: &str) -> bool {
-    list.split(' ').any(|other| other == word)
 }
 
 /// Returns true if a word is a number or a part of one.

@@ -110,3 +110,17 @@ fn texts_in_other_languages_and_without_words_are_left_alone() {
         assert_eq!(safety.judge(text), None, "{text}");
     }
 }
+
+#[test]
+fn a_name_in_another_language_does_not_change_the_language_of_the_reply() {
+    let safety = Safety::new(Region::of("CN"));
+    for (text, is_chinese) in [
+        ("my son is not breathing. call 小明 now", false),
+        ("my baby is choking. 小明 is not here", false),
+        ("我被噎住了，快叫 Tom", true),
+    ] {
+        let reply = safety.judge(text).map(|safe| safe.reply).unwrap_or_default();
+        assert!(!reply.is_empty(), "{text}: nothing");
+        assert_eq!(reply.chars().any(is_han), is_chinese, "{text}: {reply}");
+    }
+}

@@ -36,6 +36,8 @@ pub(crate) enum Day {
     },
     /// Place in the list of holidays.
     Holiday(usize),
+    /// The same, for the holiday of this year, be it over or not.
+    HolidayThisYear(usize),
 }
 
 /// Holiday of the file of names.
@@ -58,6 +60,24 @@ pub(crate) struct Holiday {
     words: Vec<Vec<String>>,
 }
 
+impl Holiday {
+    /// Returns the dates of the years that are known, in order; none if the others follow from the year.
+    fn known(&self) -> impl Iterator<Item = Date> {
+        self.dates.iter().filter_map(move |date| date.checked_add(self.offset.days()).ok())
+    }
+
+    fn in_year(&self, year: i16) -> Option<Date> {
+        if !self.dates.is_empty() {
+            return self.known().find(|date| date.year() == year);
+        }
+        if let Some(days) = self.easter {
+            return easter(year)?.checked_add(days.days()).ok();
+        }
+        let (month, day) = self.date.as_deref()?.split_once('-')?;
+        Date::new(year, month.parse().ok()?, day.parse().ok()?).ok()
+    }
+}
+
 /// The holidays that are known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Holidays(Vec<Holiday>);
@@ -71,8 +91,8 @@ impl Holidays {
         Self(holidays)
     }
 
-    /// Returns the length and the place of the holiday at the beginning of `words`.
-    pub(crate) fn read(&self, words: &[String], language: Language) -> Option<(usize, usize)> {
+    /// Returns the length and the day of the holiday at the beginning of `words`.
+    pub(crate) fn read(&self, words: &[String], language: Language) -> Option<(usize, Day)> {
         let this_year = match language {
             Language::Chinese => words
                 .iter()
@@ -93,13 +113,14 @@ impl Holidays {
             words.get(..name.len()).is_some_and(|start| start == name.as_slice())
         });
         let (name, at) = found.max_by_key(|(name, _)| name.len())?;
-        let mut length = name.len() + skipped;
+        let length = name.len() + skipped;
         if language == Language::English
             && words.get(length..length + 2).is_some_and(|end| end == ["this", "year"])
         {
-            length += 2;
+            return Some((length + 2, Day::HolidayThisYear(at)));
         }
-        Some((length, at))
+        let day = if skipped > 0 { Day::HolidayThisYear(at) } else { Day::Holiday(at) };
+        Some((length, day))
     }
 
     /// Returns the name of a holiday.
@@ -116,23 +137,33 @@ impl Holidays {
     /// Returns the next date of a holiday from `today` on; `None` if it is not known.
     fn next(&self, at: usize, today: Date) -> Option<Date> {
         let holiday = self.0.get(at)?;
-        let in_year = |year: i16| -> Option<Date> {
-            if let Some(days) = holiday.easter {
-                return easter(year)?.checked_add(days.days()).ok();
-            }
-            let (month, day) = holiday.date.as_deref()?.split_once('-')?;
-            Date::new(year, month.parse().ok()?, day.parse().ok()?).ok()
-        };
         if holiday.dates.is_empty() {
-            return in_year(today.year())
+            return holiday
+                .in_year(today.year())
                 .filter(|date| *date >= today)
-                .or_else(|| in_year(today.year() + 1));
+                .or_else(|| holiday.in_year(today.year() + 1));
         }
-        let dates =
-            holiday.dates.iter().filter_map(|date| date.checked_add(holiday.offset.days()).ok());
-        let mut known = dates.skip_while(|date| *date < today);
+        let next = holiday.known().find(|date| *date >= today);
         // A day before the first known year is not after the holiday of its own year.
-        known.next().filter(|date| date.since(today).is_ok_and(|span| span.get_days() < 400))
+        next.filter(|date| date.since(today).is_ok_and(|span| span.get_days() < 400))
+    }
+
+    /// Returns the last date of a holiday before `today`; `None` if it is not known.
+    fn last(&self, at: usize, today: Date) -> Option<Date> {
+        let holiday = self.0.get(at)?;
+        if holiday.dates.is_empty() {
+            return holiday
+                .in_year(today.year())
+                .filter(|date| *date < today)
+                .or_else(|| holiday.in_year(today.year() - 1));
+        }
+        let last = holiday.known().take_while(|date| *date < today).last();
+        last.filter(|date| today.since(*date).is_ok_and(|span| span.get_days() < 400))
+    }
+
+    /// Returns the date of a holiday in a year; `None` if it is not known.
+    fn in_year(&self, at: usize, year: i16) -> Option<Date> {
+        self.0.get(at)?.in_year(year)
     }
 }
 
@@ -167,6 +198,7 @@ pub(crate) fn date_of(day: Day, today: Date, holidays: &Holidays) -> Option<Date
         Day::After(length) => after(today, length, 1),
         Day::Before(length) => after(today, length, -1),
         Day::Holiday(at) => holidays.next(at, today),
+        Day::HolidayThisYear(at) => holidays.in_year(at, today.year()),
         Day::Date { year: Some(year), month, day } => Date::new(year, month, day).ok(),
         Day::Date { year: None, month, day } => {
             // The 29th of February may be some years ahead.
@@ -187,6 +219,31 @@ pub(crate) fn date_of(day: Day, today: Date, holidays: &Holidays) -> Option<Date
             };
             monday.checked_add((days + 7 * weeks).days()).ok()
         }
+    }
+}
+
+/// Returns the date of a day that is over: of a holiday, of a date without its year and of a weekday without its week the
+/// last one before `today`.
+pub(crate) fn last_date_of(day: Day, today: Date, holidays: &Holidays) -> Option<Date> {
+    match day {
+        Day::Holiday(at) => holidays.last(at, today),
+        Day::Date { year: None, month, day } => (0..9)
+            .filter_map(|years| Date::new(today.year() - years, month, day).ok())
+            .find(|date| *date < today),
+        Day::Weekday { day, week: Week::Nearest } => {
+            let date = date_of(Day::Weekday { day, week: Week::This }, today, holidays)?;
+            if date < today { Some(date) } else { date.checked_sub(7.days()).ok() }
+        }
+        _ => date_of(day, today, holidays),
+    }
+}
+
+/// Returns the date of a holiday, or of a date without its year, in a year; `None` for other days.
+pub(crate) fn date_in_year(day: Day, year: i16, holidays: &Holidays) -> Option<Date> {
+    match day {
+        Day::Holiday(at) => holidays.in_year(at, year),
+        Day::Date { year: None, month, day } => Date::new(year, month, day).ok(),
+        _ => None,
     }
 }
 
@@ -304,6 +361,15 @@ mod tests {
             of(Day::After(Length { months: 1, days: 0, seconds: 0 })),
             Some(date(2026, 12, 29))
         );
+        let last = |day| last_date_of(day, SUNDAY, &none);
+        let of_month = |month, day| Day::Date { year: None, month, day };
+        assert_eq!(last(of_month(11, 28)), Some(date(2026, 11, 28)));
+        assert_eq!(last(of_month(11, 29)), Some(date(2025, 11, 29)));
+        assert_eq!(last(of_month(2, 29)), Some(date(2024, 2, 29)));
+        assert_eq!(last(Day::Weekday { day: 7, week: Week::Nearest }), Some(date(2026, 11, 22)));
+        assert_eq!(last(Day::Weekday { day: 1, week: Week::Nearest }), Some(date(2026, 11, 23)));
+        assert_eq!(last(Day::Near(-1)), Some(date(2026, 11, 28)));
+        assert_eq!(date_in_year(of_month(2, 29), 2025, &none), None);
         assert_eq!(easter(2027), Some(date(2027, 3, 28)));
         assert_eq!(easter(2024), Some(date(2024, 3, 31)));
     }

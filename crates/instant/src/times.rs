@@ -591,7 +591,7 @@ pub(crate) fn day(words: &[String], language: Language, holidays: &Holidays) -> 
         weekday(words, language).map(|(length, day, week)| (length, Day::Weekday { day, week })),
     );
     found.extend(if is_zh { zh_date(words) } else { en_date(words) });
-    found.extend(holidays.read(words, language).map(|(length, at)| (length, Day::Holiday(at))));
+    found.extend(holidays.read(words, language));
     found.extend(counted_day(words, language));
     found.sort_by_key(|found| std::cmp::Reverse(found.0));
     found

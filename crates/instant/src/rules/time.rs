@@ -7,7 +7,9 @@ use jiff::{Span, ToSpan};
 
 use super::Setting;
 use crate::act::Act;
-use crate::calendar::{Day, date_of, days_between, month_name, ordinal, weekday_name};
+use crate::calendar::{
+    Day, date_in_year, date_of, days_between, last_date_of, month_name, ordinal, weekday_name,
+};
 use crate::length::Length;
 use crate::names::NAMES;
 use crate::phrases;
@@ -20,6 +22,18 @@ fn day(slots: &Slots) -> Day {
     match slots.get("day") {
         Some(Value::Day(day)) => *day,
         _ => Day::Near(0),
+    }
+}
+
+/// Returns the date of a day that is asked for: of the year that is said, or the last one of a day that is over.
+fn asked_date(day: Day, slots: &Slots, today: Date) -> Option<Date> {
+    let holidays = &NAMES.holidays;
+    match slots.text("which") {
+        "last" => last_date_of(day, today, holidays),
+        "last_year" => date_in_year(day, today.year() - 1, holidays),
+        "this_year" => date_in_year(day, today.year(), holidays),
+        "next_year" => date_in_year(day, today.year() + 1, holidays),
+        _ => date_of(day, today, holidays),
     }
 }
 
@@ -41,7 +55,9 @@ fn day_name(day: Day, language: Language) -> Option<String> {
             (-2, false) => "the day before yesterday",
             _ => return None,
         },
-        Day::Holiday(at) => return english_title(NAMES.holidays.name(at, language)?, language),
+        Day::Holiday(at) | Day::HolidayThisYear(at) => {
+            return english_title(NAMES.holidays.name(at, language)?, language);
+        }
         Day::After(length) if zh => {
             return Some(format!("{}后", phrases::length(length, language)));
         }
@@ -133,7 +149,7 @@ pub(super) fn date(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     let today = setting.context.now.date();
     let language = setting.language;
     let day = day(slots);
-    let date = date_of(day, today, &NAMES.holidays)?;
+    let date = asked_date(day, slots, today)?;
     let weekday = weekday_name(date.weekday(), language);
     let name = match day {
         Day::Weekday { .. } | Day::After(_) | Day::Before(_) if language == Language::English => {
@@ -171,11 +187,11 @@ pub(super) fn weekday(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> 
     if matches!(day, Day::Weekday { .. }) {
         return None;
     }
-    let date = date_of(day, today, &NAMES.holidays)?;
+    let date = asked_date(day, slots, today)?;
     let name = weekday_name(date.weekday(), language);
     let text = match (language, day) {
         (Language::English, Day::After(_) | Day::Before(_)) => format!("That's a {name}."),
-        (_, Day::Holiday(_)) => {
+        (_, Day::Holiday(_) | Day::HolidayThisYear(_)) => {
             let date_text = date_text(date, today, language);
             let begin = beginning(day_name(day, language), date, today, language);
             setting.say(

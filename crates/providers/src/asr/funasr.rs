@@ -10,7 +10,8 @@
 //!   Python a result that was sent during the speech, even if it arrives after our end of the
 //!   audio. The results before that end show which meaning applies. Otherwise, an utterance ends
 //!   when no further result arrives for a while; the Python server splits the audio at pauses, and
-//!   sends a result for each piece.
+//!   sends a result for each piece. As long as speech after a pause may be without its result, the
+//!   wait grows with that speech: a part of a command may say something else.
 //! - A server may send the last words before it receives the end of the audio, and nothing after
 //!   it, or close the connection. If it closes before the person has finished, its words are only a
 //!   part, and may say something else: the utterance fails. Silence after them may be lost.
@@ -39,6 +40,8 @@ use crate::settings::{AsrSettings, FunAsrMode, ms};
 use crate::ws::{Endpoint, Incoming, Socket};
 
 const PROVIDER: &str = "funasr";
+/// Description of a missing result in errors.
+const MISSING: &str = "no result within its deadline";
 /// Maximum size of the segments of an utterance, longer than any transcript; further segments are
 /// dropped.
 const MAX_SEGMENTS_BYTES: usize = 16 << 10;
@@ -48,8 +51,8 @@ const SETTLE: Duration = Duration::from_millis(800);
 /// Time without a message after an `offline` result, which is rarely followed by another, or a
 /// result that may be the last one.
 const SETTLE_OFFLINE: Duration = Duration::from_millis(300);
-/// Time without a message after the end of the audio, after which the words before that end are the
-/// transcript.
+/// Minimum time without a message after the end of the audio, after which the words before that end
+/// are the transcript.
 const SETTLE_EARLY: Duration = Duration::from_secs(2);
 /// The same if a result of the second pass is still to replace some words.
 const SETTLE_ONLINE: Duration = Duration::from_secs(8);
@@ -60,6 +63,9 @@ const SETTLE_UNREADABLE: Duration = Duration::from_millis(500);
 /// to the length of the audio and twice the time of the last answer. Recognition is several times
 /// faster than speech, and whoever gets no answer for that long has repeated their words.
 const SETTLE_NOISE: Duration = Duration::from_secs(5);
+/// Minimum length of a pause at which a server may split the audio. The Python server does after 800
+/// ms by default, but does not hear the same silence as [`SILENT`] does.
+const PAUSE: Duration = Duration::from_millis(600);
 /// Maximum power of lost audio, relative to the loudest piece of its utterance, that still counts as
 /// silence (26 dB below).
 const SILENT: f64 = 0.0025;
@@ -74,6 +80,7 @@ pub struct FunAsr {
     mode: FunAsrMode,
     result_timeout: Duration,
     settle_noise: Duration,
+    settle_early: Duration,
     known: Arc<Mutex<Known>>,
 }
 
@@ -82,12 +89,12 @@ pub struct FunAsr {
 struct Known {
     /// Meaning of `is_final`.
     marks: FinalMarks,
-    /// Time from the end of the audio to the first result after it, of the last utterance that had
+    /// Time from the end of the audio to the last result after it, of the last utterance that had
     /// one.
     answer_time: Duration,
     /// Number of consecutive utterances without any result.
     unanswered: u32,
-    /// True while a result is awaited for an utterance that counts as noise.
+    /// True while a result is awaited for an utterance whose transcript was returned already.
     hears_late: bool,
 }
 
@@ -106,7 +113,9 @@ impl FunAsr {
         let known = Known { marks, answer_time: Duration::ZERO, unanswered: 0, hears_late: false };
         let known = Arc::new(Mutex::new(known));
         let mode = settings.funasr_mode;
-        Self { endpoint, mode, result_timeout, settle_noise: SETTLE_NOISE, known }
+        let settle_noise = SETTLE_NOISE;
+        let settle_early = SETTLE_EARLY;
+        Self { endpoint, mode, result_timeout, settle_noise, settle_early, known }
     }
 }
 
@@ -118,12 +127,14 @@ impl Asr for FunAsr {
             endpoint: self.endpoint.clone(),
             result_timeout: self.result_timeout,
             settle_noise: self.settle_noise,
+            settle_early: self.settle_early,
             heard: Segments::new(self.mode),
             samples: 0,
+            pieces: Pieces::default(),
             loudest: 0.0,
             is_over: false,
             is_cut: false,
-            noise_since: None,
+            late_since: None,
             final_marks: lock(&self.known).marks,
             known: Arc::clone(&self.known),
         };
@@ -153,17 +164,20 @@ struct Utterance {
     endpoint: Endpoint,
     result_timeout: Duration,
     settle_noise: Duration,
+    settle_early: Duration,
     heard: Segments,
     /// Number of samples sent.
     samples: usize,
+    /// Pieces of the audio without a result so far.
+    pieces: Pieces,
     /// Power of the loudest piece of the audio.
     loudest: f64,
     /// True if the connection has ended after words.
     is_over: bool,
     /// True if speech was lost after that end: the words are not the whole utterance.
     is_cut: bool,
-    /// End of the audio, if it counts as noise because the server has sent no result.
-    noise_since: Option<Instant>,
+    /// End of the audio, if a result may follow that is no longer part of the transcript.
+    late_since: Option<Instant>,
     final_marks: FinalMarks,
     known: Arc<Mutex<Known>>,
 }
@@ -180,6 +194,58 @@ enum FinalMarks {
     LastResult,
     /// A result from before the end of the audio.
     EarlyResult,
+}
+
+/// Pieces of an utterance's audio, as a server splits it at pauses, that have no result so far.
+#[derive(Debug, Default)]
+struct Pieces {
+    open: usize,
+    /// Number of samples from the start of the first one.
+    samples: usize,
+    /// Number of silent samples since the last sound.
+    quiet: usize,
+}
+
+impl Pieces {
+    /// Adds audio that was sent.
+    fn push(&mut self, samples: usize, is_loud: bool) {
+        let is_paused = pcm::duration(self.quiet, SAMPLE_RATE_HZ) >= PAUSE;
+        if is_loud && (self.open == 0 || is_paused) {
+            self.open += 1;
+        }
+        if self.open > 0 {
+            self.samples += samples;
+        }
+        self.quiet = if is_loud { 0 } else { self.quiet + samples };
+    }
+
+    /// Records the result of the first one.
+    fn recognised(&mut self) {
+        self.open = self.open.saturating_sub(1);
+        if self.open == 0 {
+            self.samples = 0;
+        }
+    }
+}
+
+/// Progress of the results after the end of the audio.
+struct Tail {
+    /// End of the audio.
+    ended: Instant,
+    /// Latest time of any result.
+    deadline: Instant,
+    /// Time from which no further message is expected.
+    until: Instant,
+    /// Kind of the last result.
+    answer: Option<ResultKind>,
+    /// True after a message that is not a result.
+    is_unreadable: bool,
+}
+
+impl Tail {
+    fn at_most(&self, wait: Duration) -> Instant {
+        self.deadline.min(Instant::now() + wait)
+    }
 }
 
 /// Segments recognised so far in an utterance.
@@ -235,7 +301,7 @@ impl AsrStream for Utterance {
         let power = power(pcm);
         self.loudest = self.loudest.max(power);
         if !self.is_over {
-            match self.stream(pcm).await {
+            match self.stream(pcm, power).await {
                 // If only silence follows, `finish` returns the words.
                 Err(_) if self.heard.has_words() => self.is_over = true,
                 pushed => return pushed,
@@ -258,7 +324,7 @@ impl AsrStream for Utterance {
             // Words recognised so far count, however the connection ended.
             _ => {
                 let transcript = self.heard.transcript();
-                if let Some(ended) = self.noise_since {
+                if let Some(ended) = self.late_since {
                     self.hear_late(ended);
                 }
                 Ok(transcript)
@@ -283,9 +349,10 @@ impl Utterance {
     }
 
     /// Reads the messages that have arrived, and sends audio.
-    async fn stream(&mut self, pcm: &[i16]) -> Result<(), ProviderError> {
+    async fn stream(&mut self, pcm: &[i16], power: f64) -> Result<(), ProviderError> {
         self.take_early()?;
         self.samples += pcm.len();
+        self.pieces.push(pcm.len(), power > self.loudest * SILENT);
         self.send(Message::binary(pcm::to_le_bytes(pcm))).await
     }
 
@@ -316,82 +383,103 @@ impl Utterance {
         self.send(Message::text(json!({ "is_speaking": false }).to_string())).await?;
         let ended = Instant::now();
         let deadline = ended + self.result_timeout;
-        let at_most = |wait: Duration| deadline.min(Instant::now() + wait);
-        let mut until = match (self.heard.awaits_segment(), self.heard.has_words()) {
-            (true, _) => at_most(SETTLE_ONLINE),
-            (false, true) => at_most(SETTLE_EARLY),
-            (false, false) => self.noise_wait().map_or(deadline, at_most),
+        let mut tail =
+            Tail { ended, deadline, until: deadline, answer: None, is_unreadable: false };
+        tail.until = match (self.heard.awaits_segment(), self.heard.has_words()) {
+            (true, _) => tail.at_most(SETTLE_ONLINE),
+            (false, true) => tail.at_most(self.rest_wait()),
+            (false, false) => self.noise_wait().map_or(deadline, |wait| tail.at_most(wait)),
         };
-        let mut is_answered = false;
-        let mut was_last = false;
-        let mut is_unreadable = false;
         loop {
-            let missing = "no result within its deadline";
-            let incoming = match self.endpoint.receive(&mut self.socket, until, missing).await {
-                Err(_) if is_answered => {
-                    if was_last && self.final_marks == FinalMarks::Unknown {
-                        self.learn(FinalMarks::LastResult);
-                    }
-                    return Ok(());
-                }
-                Err(e) if e.kind == ProviderErrorKind::Timeout && is_unreadable => {
-                    let why = "a message that is not a recognition result";
-                    return Err(self.endpoint.violated(why));
-                }
-                Err(e)
-                    if e.kind == ProviderErrorKind::Timeout
-                        && until < deadline
-                        && !self.heard.has_words() =>
-                {
-                    let socket = &mut self.socket;
-                    match self.endpoint.receive_or_pong(socket, deadline, missing).await? {
-                        Some(incoming) => incoming,
-                        None => {
-                            lock(&self.known).unanswered += 1;
-                            self.noise_since = Some(ended);
-                            return Ok(());
-                        }
-                    }
-                }
-                incoming => incoming?,
+            let received = self.endpoint.receive(&mut self.socket, tail.until, MISSING).await;
+            let incoming = match received {
+                Ok(incoming) => incoming,
+                Err(error) => match self.missed(&tail, error).await? {
+                    Some(incoming) => incoming,
+                    None => return Ok(()),
+                },
             };
-            match self.take(&incoming) {
-                Some(ResultKind::Last) if self.final_marks == FinalMarks::LastResult => {
-                    return Ok(());
+            let kind = self.take(&incoming);
+            let marks = self.final_marks;
+            if kind == Some(ResultKind::Last) && marks == FinalMarks::LastResult {
+                return Ok(());
+            }
+            self.note(&mut tail, kind);
+        }
+    }
+
+    /// Records a message after the end of the audio, and chooses the wait for the next one.
+    fn note(&mut self, tail: &mut Tail, kind: Option<ResultKind>) {
+        match kind {
+            Some(ResultKind::Nothing) if self.heard.awaits_segment() => {
+                tail.until = tail.at_most(SETTLE_ONLINE);
+            }
+            Some(ResultKind::Nothing) => {}
+            Some(kind) => {
+                if self.heard.has_words() {
+                    lock(&self.known).answer_time = tail.ended.elapsed();
                 }
-                Some(ResultKind::Nothing) if self.heard.awaits_segment() => {
-                    until = at_most(SETTLE_ONLINE);
+                if tail.answer == Some(ResultKind::Last) {
+                    self.learn(FinalMarks::EarlyResult);
                 }
-                Some(ResultKind::Nothing) => {}
-                Some(kind) => {
-                    if !is_answered && self.heard.has_words() {
-                        lock(&self.known).answer_time = ended.elapsed();
-                    }
-                    is_answered = true;
-                    if was_last {
-                        self.learn(FinalMarks::EarlyResult);
-                    }
-                    was_last = kind == ResultKind::Last;
-                    until = at_most(self.settle(&kind));
-                }
-                None if is_answered || self.heard.has_words() => {}
-                None => {
-                    is_unreadable = true;
-                    until = until.min(at_most(SETTLE_UNREADABLE));
-                }
+                tail.until = tail.at_most(self.settle(&kind));
+                tail.answer = Some(kind);
+            }
+            None if tail.answer.is_some() || self.heard.has_words() => {}
+            None => {
+                tail.is_unreadable = true;
+                tail.until = tail.until.min(tail.at_most(SETTLE_UNREADABLE));
             }
         }
     }
 
-    /// Waits in the background for the result of an utterance that counts as noise: if it comes, the
-    /// server is slower than assumed, and later utterances wait longer. One utterance at a time.
+    /// Decides what it means that no message has arrived. Returns one that arrives after all, and
+    /// `None` if the utterance is over.
+    async fn missed(
+        &mut self,
+        tail: &Tail,
+        error: ProviderError,
+    ) -> Result<Option<Incoming>, ProviderError> {
+        let is_late = error.kind == ProviderErrorKind::Timeout;
+        if tail.answer.is_some() || self.heard.has_words() {
+            self.settled(tail, is_late);
+            return Ok(None);
+        }
+        if is_late && tail.is_unreadable {
+            return Err(self.endpoint.violated("a message that is not a recognition result"));
+        }
+        if !is_late || tail.until >= tail.deadline {
+            return Err(error);
+        }
+        let socket = &mut self.socket;
+        let incoming = self.endpoint.receive_or_pong(socket, tail.deadline, MISSING).await?;
+        if incoming.is_none() {
+            lock(&self.known).unanswered += 1;
+            self.late_since = Some(tail.ended);
+        }
+        Ok(incoming)
+    }
+
+    /// Records that the results count as complete.
+    fn settled(&mut self, tail: &Tail, is_late: bool) {
+        if self.may_miss_words(tail.answer.as_ref()) {
+            tracing::warn!(after = ?tail.ended.elapsed(), "words may be missing: the recogniser sent no result for the last speech");
+            self.late_since = is_late.then_some(tail.ended);
+        } else if tail.answer == Some(ResultKind::Last) && self.final_marks == FinalMarks::Unknown {
+            self.learn(FinalMarks::LastResult);
+        }
+    }
+
+    /// Waits in the background for the result that is missing: if it comes, the server is slower
+    /// than assumed, and later utterances wait longer. One utterance at a time.
     fn hear_late(mut self: Box<Self>, ended: Instant) {
         if std::mem::replace(&mut lock(&self.known).hears_late, true) {
             return;
         }
         tokio::spawn(async move {
             let deadline = ended + self.result_timeout;
-            while !self.heard.has_words()
+            self.heard.changed = false;
+            while !self.heard.changed
                 && let Ok(incoming) =
                     self.endpoint.receive(&mut self.socket, deadline, "no late result").await
             {
@@ -399,9 +487,9 @@ impl Utterance {
             }
             let mut known = lock(&self.known);
             known.hears_late = false;
-            if self.heard.has_words() {
+            if self.heard.changed {
                 known.answer_time = ended.elapsed();
-                tracing::warn!(after = ?known.answer_time, "lost words: the recogniser sent them after the audio counted as noise; later utterances wait longer");
+                tracing::warn!(after = ?known.answer_time, "lost words: the recogniser sent them after the utterance counted as over; later utterances wait longer");
             }
         });
     }
@@ -418,12 +506,29 @@ impl Utterance {
         Some(self.settle_noise + length + 2 * known.answer_time)
     }
 
+    /// Returns the time without a message after which the pieces that have no result yet count as
+    /// silence.
+    fn rest_wait(&self) -> Duration {
+        let length = pcm::duration(self.pieces.samples, SAMPLE_RATE_HZ);
+        self.settle_early.max(length + 2 * lock(&self.known).answer_time)
+    }
+
+    /// Reports whether a piece may be without its result after this one, or without any after the
+    /// end of the audio. After that end, the Python server unsets `is_final` in its last result.
+    fn may_miss_words(&self, answer: Option<&ResultKind>) -> bool {
+        let is_last = answer == Some(&ResultKind::Segment)
+            && self.heard.was_final == Some(false)
+            && self.final_marks != FinalMarks::LastResult;
+        self.pieces.open > 0 && !is_last
+    }
+
     /// Returns the time without a message after which this result counts as the last one.
     fn settle(&self, kind: &ResultKind) -> Duration {
         match kind {
             // The words of a longer piece may follow an empty one.
             _ if !self.heard.has_words() => SETTLE,
-            ResultKind::Last if self.final_marks == FinalMarks::EarlyResult => SETTLE_EARLY,
+            ResultKind::Last if self.final_marks == FinalMarks::EarlyResult => self.rest_wait(),
+            kind if self.may_miss_words(Some(kind)) => self.rest_wait(),
             ResultKind::Last => SETTLE_OFFLINE,
             _ if self.heard.mode == FunAsrMode::Offline => SETTLE_OFFLINE,
             _ => SETTLE,
@@ -436,8 +541,11 @@ impl Utterance {
             Incoming::Text(text) => self.heard.take(text),
             Incoming::Binary(bytes) => self.heard.take(&String::from_utf8_lossy(bytes)),
         };
-        if kind.as_ref().is_some_and(|kind| *kind != ResultKind::Nothing) || self.heard.has_words()
-        {
+        let is_result = kind.as_ref().is_some_and(|kind| *kind != ResultKind::Nothing);
+        if is_result {
+            self.pieces.recognised();
+        }
+        if is_result || self.heard.has_words() {
             lock(&self.known).unanswered = 0;
         }
         kind

@@ -109,6 +109,98 @@ async fn a_server_that_answers_after_its_audio_counted_as_noise_gets_more_time()
     server.abort();
 }
 
+/// Serves utterances as the Python server does if a pause splits them: sends the first piece at the
+/// first sound or after the end, and the second one this long after the end.
+async fn serve_pieces(listener: TcpListener, is_early: bool, takes: Duration) {
+    let piece = |text: &str, is_speaking: bool| {
+        let result = json!({ "mode": "offline", "text": text, "is_final": is_speaking });
+        Message::text(result.to_string())
+    };
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            let mut is_sent = false;
+            while let Some(Ok(message)) = socket.next().await {
+                let is_end = message.to_text().is_ok_and(|text| text.contains("false"));
+                if !is_sent && (is_end || is_early && message.is_binary()) {
+                    socket.send(piece("打开", true)).await.unwrap();
+                    is_sent = true;
+                }
+                if is_end {
+                    tokio::time::sleep(takes).await;
+                    socket.send(piece("客厅的灯", false)).await.unwrap_or_default();
+                }
+            }
+        });
+    }
+}
+
+/// Creates a recogniser at such a server. Without regard to the audio, it waits 50 ms for a piece.
+async fn split_by_a_pause(is_early: bool, takes: Duration) -> FunAsr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    tokio::spawn(serve_pieces(listener, is_early, takes));
+    let settle_early = Duration::from_millis(50);
+    FunAsr { settle_early, ..FunAsr::new(url, &AsrSettings::default()) }
+}
+
+#[tokio::test]
+async fn the_words_after_a_pause_are_awaited_in_proportion_to_their_audio() {
+    for is_early in [true, false] {
+        let asr = split_by_a_pause(is_early, Duration::from_millis(400)).await;
+        let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+        for loudness in [1_000, 0, 1_000, 1_000, 1_000, 1_000] {
+            utterance.push(&vec![loudness; 16_000]).await.unwrap();
+        }
+        let heard = utterance.finish().await.unwrap().text;
+        assert_eq!(heard, "打开客厅的灯", "{is_early}");
+        assert!(!lock(&asr.known).hears_late, "nothing is missing");
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_last_words_came_too_late_gets_more_time() {
+    let asr = split_by_a_pause(true, Duration::from_millis(1_500)).await;
+    let hear = async || {
+        let mut utterance = asr.open(UtteranceSpec::default()).await.unwrap();
+        utterance.push(&[1_000; 960]).await.unwrap();
+        while utterance.partial().is_none() {
+            utterance.push(&[0; 16]).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        utterance.push(&[1_000; 960]).await.unwrap();
+        utterance.finish().await.unwrap().text
+    };
+    assert_eq!(hear().await, "打开");
+    while lock(&asr.known).hears_late {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(hear().await, "打开客厅的灯");
+}
+
+#[test]
+fn a_piece_is_open_until_its_result_and_a_long_pause_begins_another() {
+    let mut pieces = Pieces::default();
+    let state = |pieces: &Pieces| [pieces.open, pieces.samples];
+    pieces.push(16_000, false);
+    assert_eq!(state(&pieces), [0, 0], "silence before the speech");
+    pieces.push(1_600, true);
+    pieces.push(4_800, false);
+    pieces.push(1_600, true);
+    assert_eq!(state(&pieces), [1, 8_000], "a short pause");
+    pieces.push(16_000, false);
+    pieces.push(1_600, true);
+    assert_eq!(state(&pieces), [2, 25_600]);
+    pieces.recognised();
+    assert_eq!(state(&pieces), [1, 25_600]);
+    pieces.recognised();
+    pieces.recognised();
+    assert_eq!(state(&pieces), [0, 0]);
+    pieces.push(1_600, true);
+    assert_eq!(state(&pieces), [1, 1_600]);
+}
+
 #[test]
 fn segments_are_joined_by_a_space_only_between_latin_letters() {
     assert_eq!(join(&["hello there,", "how are you"]), "hello there, how are you");

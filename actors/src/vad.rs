@@ -382,11 +382,14 @@ impl VadActor {
         if mode == ListenMode::Manual {
             self.forget();
             self.open_utterance(None);
-        } else if self.open.is_none() {
-            self.detector.forget();
-        } else {
-            // A button has opened the utterance; from here on silence ends it.
+        } else if let Some(utterance) = &self.open {
+            // A button may have opened the utterance; from here on silence ends it.
+            if self.detector.silence().is_none() {
+                self.detector.open(utterance.sent);
+            }
             self.schedule_timeout(ctx);
+        } else {
+            self.detector.forget();
         }
     }
 
@@ -401,8 +404,7 @@ impl VadActor {
         let Some(utterance) = &self.open else { return };
         let gap = utterance.last_packet.elapsed();
         // Time does not count as silence if a client sends all packets: a network stall within a
-        // word would end the turn. Decision 0066. Nothing is counted before the detector itself has
-        // detected voice.
+        // word would end the turn. Decision 0066.
         let counted = self.detector.silence().filter(|_| self.silent_client);
         let (wait, passed) = match counted {
             Some(silence) => {

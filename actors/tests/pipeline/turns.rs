@@ -203,6 +203,29 @@ async fn check_14_in_manual_mode_only_the_button_ends_an_utterance() {
 }
 
 #[actix::test]
+async fn after_a_change_from_manual_to_another_mode_silence_ends_the_recording() {
+    for mode in ["auto", "realtime"] {
+        for goes_on in [false, true] {
+            let mut pipeline = listening("manual").await;
+            pipeline.stream(sound::voice(600)).await;
+            start(&pipeline, mode);
+            if goes_on {
+                pipeline.stream(sound::voice(600)).await;
+            }
+            let spoken = pipeline.now();
+            // The client also sends its silence.
+            pipeline.stream(sound::silence(2_400)).await;
+            let told = pipeline.until("stt").await.at;
+            assert!(told - spoken < ms(1_200), "{mode}, {goes_on}: {:?}", told - spoken);
+            pipeline.until("tts/stop").await;
+            assert_eq!(pipeline.script.utterances.lock().unwrap().len(), 1, "{mode}, {goes_on}");
+            next_turn_works(&mut pipeline).await;
+            pipeline.hang_up().await;
+        }
+    }
+}
+
+#[actix::test]
 async fn check_14_an_empty_recording_asks_no_provider() {
     let mut pipeline = listening("manual").await;
     pipeline.text(r#"{"type":"listen","state":"stop"}"#);

@@ -98,6 +98,18 @@ impl Endpointer {
         self.state = QUIET;
     }
 
+    /// Opens an utterance that was not started by voice and has lasted for `total`: from here on
+    /// silence ends it.
+    pub fn open(&mut self, total: Duration) {
+        self.state = EndpointerState::Speaking {
+            silence: Duration::ZERO,
+            total,
+            window: self.silence,
+            looks: 0,
+            speculated: false,
+        };
+    }
+
     /// Discards the rest of the current speech: the next speech starts after a silence.
     pub fn discard(&mut self) {
         self.state = EndpointerState::Discarding { silence: Duration::ZERO, total: Duration::ZERO };
@@ -278,6 +290,15 @@ mod tests {
     fn an_endless_utterance_is_cut() {
         let events = push(&mut endpointer(), &"v".repeat(150));
         assert_eq!(events[..2], [(4, started(100)), (99, Endpoint::Ended)]);
+    }
+
+    #[test]
+    fn an_utterance_that_was_opened_without_voice_ends_by_silence_or_its_length() {
+        let mut endpointer = endpointer();
+        endpointer.open(Duration::ZERO);
+        assert_eq!(push(&mut endpointer, ".........vvv.........."), [(21, Endpoint::Ended)]);
+        endpointer.open(Duration::from_millis(1_900));
+        assert_eq!(push(&mut endpointer, "vvvvv"), [(4, Endpoint::Ended)]);
     }
 
     #[test]

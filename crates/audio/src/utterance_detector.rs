@@ -199,6 +199,12 @@ impl UtteranceDetector {
         self.endpointer.choose_window(window);
     }
 
+    /// Opens an utterance that was not started by voice and has lasted for `total`: from here on
+    /// silence ends it.
+    pub fn open(&mut self, total: Duration) {
+        self.endpointer.open(total);
+    }
+
     /// Ends the utterance unconditionally.
     pub fn end(&mut self) {
         self.endpointer.reset();

@@ -242,6 +242,7 @@ impl Pipeline {
             speaking: speaking.clone(),
             interruption: settings.interruption.clone(),
             role: Arc::clone(&role),
+            max_utterance: settings.hearing.max_utterance,
             guards_echo: settings.hearing.guard_echo,
             device_registry: self.device_registry.clone(),
             admission: self.admission.clone(),

@@ -102,6 +102,8 @@ pub struct DeviceRules {
     pub interruption: InterruptionSettings,
     /// Lookup of the device's role.
     pub role: CurrentRole,
+    /// Maximum length of an utterance.
+    pub max_utterance: Duration,
     /// True if the echo guard is used for devices that do not leave their echo to the server.
     pub guards_echo: bool,
     /// Registry of the connected devices.

@@ -50,8 +50,20 @@ impl DeviceActor {
             self.state.last_ping = now;
             ctx.ping();
         }
-        let silent = self.live.as_ref().is_none_or(|l| l.hearing);
-        if silent && self.state.greeted && now - self.state.last_voice >= device.no_voice_timeout {
+        self.check_silence(ctx);
+    }
+
+    /// Starts the farewell after a long time without speech.
+    fn check_silence(&mut self, ctx: &mut Ctx) {
+        let longest = match &self.live {
+            None => Duration::ZERO,
+            // The person may be speaking for longer than the timeout. A button may be held without
+            // end.
+            Some(live) if live.hearing => self.rules.max_utterance,
+            Some(_) => return,
+        };
+        let timeout = self.rules.device.no_voice_timeout.max(longest);
+        if self.state.greeted && self.state.last_voice.elapsed() >= timeout {
             self.cut(ctx);
             self.state.leaving = true;
             self.begin(TurnInput::Farewell);

@@ -314,6 +314,26 @@ async fn check_19_a_quiet_connection_is_closed_after_a_farewell() {
 }
 
 #[actix::test]
+async fn the_farewell_does_not_interrupt_an_utterance_that_is_longer_than_the_timeout() {
+    let mut settings = PipelineSettings::default();
+    settings.device.no_voice_timeout = ms(2_000);
+    let mut pipeline = listening_with(settings.clone(), "auto").await;
+    pipeline.stream(sound::voice(6_000)).await;
+    pipeline.stream(sound::silence(900)).await;
+    pipeline.until("tts/stop").await;
+    assert_eq!(shown(&pipeline), ["Good day."]);
+    pipeline.hang_up().await;
+    // A button that is held without end counts as silence after the longest utterance.
+    let longest = settings.hearing.max_utterance;
+    let mut pipeline = listening_with(settings, "manual").await;
+    let pressed = pipeline.now();
+    let farewell = pipeline.until("tts/start").await.at - pressed;
+    assert!(farewell >= longest && farewell < longest + ms(2_500), "{farewell:?}");
+    pipeline.until("closed 1000").await;
+    pipeline.hang_up().await;
+}
+
+#[actix::test]
 async fn a_wake_word_during_the_farewell_is_answered() {
     let mut pipeline = listening("auto").await;
     pipeline.until("tts/sentence_start").await;

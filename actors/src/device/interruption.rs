@@ -22,6 +22,10 @@ type Ctx = SocketContext<DeviceActor>;
 /// reply.
 const MAX_INTERRUPTIONS: usize = 8;
 
+/// Maximum number of sentences after a question that leave it open: "Shall I open it? Please say yes
+/// or no."
+const MAX_AFTER_QUESTION: usize = 2;
+
 impl DeviceActor {
     /// Pauses the reply because the person speaks, until their words are known. Returns the turn of
     /// their utterance if the reply cannot be paused; then it ends.
@@ -192,7 +196,10 @@ impl LiveTurn {
         let progress = *self.turn.progress().borrow();
         let left = progress
             .and_then(|p| Some(p.left? + p.quiet_from.saturating_duration_since(Instant::now())));
-        self.asks || left.is_some_and(|left| left <= LAST_WORDS)
+        let asks = self
+            .question
+            .is_some_and(|at| self.sentences.saturating_sub(at + 1) <= MAX_AFTER_QUESTION);
+        asks || left.is_some_and(|left| left <= LAST_WORDS)
     }
 }
 

@@ -61,7 +61,8 @@ impl DeviceActor {
             heard_at: None,
             epoch: Instant::now(),
             playout,
-            asks: false,
+            sentences: 0,
+            question: None,
             interruptions: Vec::new(),
             resumed: 0,
         }
@@ -146,7 +147,10 @@ impl DeviceActor {
             }
             PlaybackStep::SentenceStart(text) => {
                 live.playout.sentence_started(now);
-                live.asks = interruption::is_question(&text);
+                if interruption::is_question(&text) {
+                    live.question = Some(live.sentences);
+                }
+                live.sentences += 1;
                 self.send(&Downlink::SentenceStart { text }, ctx);
             }
             PlaybackStep::Packet(opus) => {
@@ -174,7 +178,11 @@ impl DeviceActor {
             }
             PlaybackStep::GivenUp => live.playout.given_up(),
             // This clock measures what was heard, and is rewound like the one of pacing.
-            PlaybackStep::Resumed { from, .. } => live.playout.rewind(from, now),
+            PlaybackStep::Resumed { from, .. } => {
+                live.playout.rewind(from, now);
+                live.sentences = from;
+                live.question = live.question.filter(|at| *at < from);
+            }
             PlaybackStep::Stop => self.played_out(ctx),
         }
     }

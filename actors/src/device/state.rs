@@ -174,8 +174,10 @@ pub(super) struct LiveTurn {
     pub(super) heard_at: Option<Instant>,
     pub(super) epoch: Instant,
     pub(super) playout: Playout,
-    /// True if the last sentence that was sent is a question.
-    pub(super) asks: bool,
+    /// Number of sentences that were sent, without those that will be sent again.
+    pub(super) sentences: usize,
+    /// Index of the last question among them.
+    pub(super) question: Option<usize>,
     /// Utterances over it that are not understood yet, oldest first. Each may end it.
     pub(super) interruptions: Vec<Interruption>,
     /// Number of resumptions of its playback, according to the steps received.

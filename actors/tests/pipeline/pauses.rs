@@ -223,6 +223,40 @@ async fn after_a_question_and_in_the_last_second_a_backchannel_is_an_answer() {
     pipeline.hang_up().await;
 }
 
+const ASKING: [&str; 6] = [
+    "That is how it is. ",
+    "Shall I go on? ",
+    "Please say yes or no. ",
+    "I am waiting for it. ",
+    "Then I go on with it. ",
+    "And this is the end.",
+];
+
+#[actix::test]
+async fn a_backchannel_answers_a_question_that_is_at_most_two_sentences_back() {
+    for (more, is_answer) in [(1_800, true), (4_200, true), (6_600, false)] {
+        let mut pipeline = playing(PipelineSettings::default(), &ASKING).await;
+        pipeline.stream(sound::silence(more)).await;
+        says(&mut pipeline, words("Yes.")).await;
+        told(&mut pipeline, "tts/stop", if is_answer { 2 } else { 1 }).await;
+        let asked = prompts(&pipeline);
+        let expected: &[&str] = if is_answer { &["hello there", "Yes."] } else { &["hello there"] };
+        assert_eq!(asked, expected, "{more}: {:?}", shown(&pipeline));
+        pipeline.hang_up().await;
+    }
+    // A sentence that is sent again after a noise counts once.
+    let mut pipeline = playing(PipelineSettings::default(), &ASKING).await;
+    pipeline.stream(sound::silence(1_200)).await;
+    for _ in 0..3 {
+        pipeline.stream(sound::silence(600)).await;
+        says(&mut pipeline, words("")).await;
+    }
+    says(&mut pipeline, words("Yes.")).await;
+    told(&mut pipeline, "tts/stop", 2).await;
+    assert_eq!(prompts(&pipeline), ["hello there", "Yes."], "{:?}", shown(&pipeline));
+    pipeline.hang_up().await;
+}
+
 #[actix::test]
 async fn a_slow_recogniser_pauses_the_reply_for_two_seconds_and_its_words_still_count() {
     for (late, expected) in [("", 4), ("Enough of that, please.", 4)] {

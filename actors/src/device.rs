@@ -196,10 +196,11 @@ impl Handler<SpeechStarted> for DeviceActor {
             return turn.cut();
         }
         tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), "speech has started");
+        let quiet_since = self.quiet_since();
         self.state.last_voice = Instant::now();
         if let Some(turn) = self.pause(turn) {
             self.interrupt_live_turn(ctx);
-            self.live = Some(self.live_turn(turn, true));
+            self.live = Some(LiveTurn { quiet_since, ..self.live_turn(turn, true) });
         }
         self.count();
     }
@@ -254,7 +255,7 @@ impl Handler<PartialTranscript> for DeviceActor {
 impl Handler<NothingRecognised> for DeviceActor {
     type Result = ();
 
-    fn handle(&mut self, message: NothingRecognised, _: &mut Self::Context) {
+    fn handle(&mut self, message: NothingRecognised, ctx: &mut Self::Context) {
         let _in = self.span.clone().entered();
         if self.dismiss(message.turn) {
             actor_metrics().turn_taking.interruptions.nothing.increment(1);
@@ -262,8 +263,16 @@ impl Handler<NothingRecognised> for DeviceActor {
         if let Some(live) = self.live.take_if(|l| l.turn.id == message.turn) {
             live.turn.cut();
             self.state.messages_held_until = None;
+            if message.is_ignored {
+                // Otherwise a television would keep the connection open.
+                self.state.last_voice = live.quiet_since;
+            }
         }
         self.say_next();
+        if message.is_ignored {
+            // The next words of an endless voice may start before the next check of the timers.
+            self.check_silence(ctx);
+        }
         self.count();
     }
 }

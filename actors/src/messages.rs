@@ -148,6 +148,8 @@ pub struct Transcribed {
 pub struct NothingRecognised {
     /// The turn.
     pub turn: TurnId,
+    /// True if its voice is ignored.
+    pub is_ignored: bool,
 }
 
 /// Utterance that was recognised during the reply to another one, and may end it. SessionActor ->

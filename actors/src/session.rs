@@ -263,7 +263,8 @@ impl SessionActor {
     /// Reports to the device that an utterance has nothing to answer.
     fn nothing_heard(&mut self, turn: &Turn, ctx: &mut Context<Self>) {
         self.withdraw_of(turn.id, ctx);
-        self.outputs.nothing_heard.do_send(NothingRecognised { turn: turn.id });
+        let is_ignored = self.ignores(turn);
+        self.outputs.nothing_heard.do_send(NothingRecognised { turn: turn.id, is_ignored });
     }
 
     /// Starts the work on a turn, and its speech.
@@ -460,6 +461,12 @@ fn is_of_its_own(input: &TurnInput) -> bool {
     matches!(input, TurnInput::Wake { .. } | TurnInput::Say(_) | TurnInput::Farewell)
 }
 
+/// Returns true if a person has addressed the device by a wake word or a text, which are the
+/// beginning of a conversation. Those of a voice come as `UtteranceRecognised`.
+fn starts_conversation(input: &TurnInput) -> bool {
+    matches!(input, TurnInput::Wake { .. } | TurnInput::Words(_) | TurnInput::Busy(_))
+}
+
 fn words_of(input: &TurnInput) -> Option<String> {
     match input {
         TurnInput::Words(words) | TurnInput::Resumed(words) => Some(words.clone()),
@@ -546,6 +553,11 @@ impl Handler<StartTurn> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, start: StartTurn, ctx: &mut Self::Context) {
+        if starts_conversation(&start.input)
+            && let Some(speakers) = self.dialogue.speakers()
+        {
+            speakers.admit_anyone();
+        }
         // Typed words: those of a voice come as `UtteranceRecognised`.
         if matches!(start.input, TurnInput::Words(_)) {
             self.note_speaker(&start.turn, ctx);

@@ -59,6 +59,7 @@ impl DeviceActor {
             hearing,
             speaking: false,
             heard_at: None,
+            quiet_since: self.state.last_voice,
             epoch: Instant::now(),
             playout,
             sentences: 0,

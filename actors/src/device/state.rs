@@ -172,6 +172,8 @@ pub(super) struct LiveTurn {
     pub(super) speaking: bool,
     /// Time at which the person finished speaking.
     pub(super) heard_at: Option<Instant>,
+    /// Time since which there was no speech before it, for the case that its voice is ignored.
+    pub(super) quiet_since: Instant,
     pub(super) epoch: Instant,
     pub(super) playout: Playout,
     /// Number of sentences that were sent, without those that will be sent again.
@@ -217,6 +219,18 @@ impl Default for WakeWords {
 impl Default for TextFrames {
     fn default() -> Self {
         Self { since: Instant::now(), frames: 0, bytes: 0 }
+    }
+}
+
+impl DeviceActor {
+    /// Returns the time since which there is no speech but that of the live turn, whose words are
+    /// not known yet.
+    pub(super) fn quiet_since(&self) -> Instant {
+        match &self.live {
+            None => self.state.last_voice,
+            Some(live) if live.speaking => Instant::now(),
+            Some(live) => live.quiet_since,
+        }
     }
 }
 

@@ -54,7 +54,7 @@ impl DeviceActor {
     }
 
     /// Starts the farewell after a long time without speech.
-    fn check_silence(&mut self, ctx: &mut Ctx) {
+    pub(super) fn check_silence(&mut self, ctx: &mut Ctx) {
         let longest = match &self.live {
             None => Duration::ZERO,
             // The person may be speaking for longer than the timeout. A button may be held without

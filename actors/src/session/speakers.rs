@@ -21,7 +21,7 @@ impl SessionActor {
 
     /// Returns true if the words of a turn must be ignored, because they are addressed to another
     /// person.
-    fn ignores(&self, turn: &Turn) -> bool {
+    pub(super) fn ignores(&self, turn: &Turn) -> bool {
         self.dialogue.speakers().is_some_and(|speakers| speakers.ignores(&turn.speaker()))
     }
 

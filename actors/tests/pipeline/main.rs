@@ -9,6 +9,7 @@ mod danger;
 mod device_tools;
 mod echo;
 mod failures;
+mod ignored_voices;
 mod interruptions;
 mod machine;
 mod numbers;

@@ -17,13 +17,13 @@ use hearken_ports::PersonStore as _;
 
 use crate::{freeze, ms, next_turn_works, prompts, shown, start, transcripts};
 
-const ANNA: Option<usize> = Some(1);
-const BEN: Option<usize> = Some(2);
+pub(crate) const ANNA: Option<usize> = Some(1);
+pub(crate) const BEN: Option<usize> = Some(2);
 
 /// Server with speaker recognition, and one device.
-struct Home {
-    pipeline: TestPipeline,
-    people: People,
+pub(crate) struct Home {
+    pub(crate) pipeline: TestPipeline,
+    pub(crate) people: People,
     store: Arc<MemoryPeople>,
     voices: Arc<ScriptedVoices>,
 }
@@ -46,14 +46,14 @@ impl Home {
     }
 
     /// Creates a server that knows Anna.
-    async fn with_anna(settings: SpeakerSettings, mode: &str) -> Self {
+    pub(crate) async fn with_anna(settings: SpeakerSettings, mode: &str) -> Self {
         let home = Self::listening(settings, 3, mode).await;
         home.enrol(ANNA, "Anna").await;
         home
     }
 
     /// Learns a person's voice from recordings.
-    async fn enrol(&self, voice: Option<usize>, name: &str) {
+    pub(crate) async fn enrol(&self, voice: Option<usize>, name: &str) {
         self.voices.hears(voice);
         let recordings = vec![vec![100; 40_000]; 3];
         self.people.enrol_recordings(name, recordings).await.unwrap();
@@ -61,7 +61,12 @@ impl Home {
 
     /// A person says this for two seconds, and is silent; the recogniser takes this long. Without a
     /// voice, the speaker embedder is busy.
-    async fn speaks(&self, voice: Option<usize>, words: &'static str, recogniser: Duration) {
+    pub(crate) async fn speaks(
+        &self,
+        voice: Option<usize>,
+        words: &'static str,
+        recogniser: Duration,
+    ) {
         self.voices.hears(voice);
         self.pipeline.script.hears(AsrAct::Text(words, recogniser));
         self.pipeline.stream(sound::voice(2_000)).await;
@@ -83,7 +88,7 @@ impl Home {
     }
 
     /// A person says this, and is answered.
-    async fn says(&mut self, voice: Option<usize>, words: &'static str) -> String {
+    pub(crate) async fn says(&mut self, voice: Option<usize>, words: &'static str) -> String {
         start(&self.pipeline, "auto");
         self.speaks(voice, words, ms(50)).await;
         self.prompt().await
@@ -97,7 +102,7 @@ impl Home {
     }
 
     /// Waits for the answer, and returns the words in its prompt.
-    async fn prompt(&mut self) -> String {
+    pub(crate) async fn prompt(&mut self) -> String {
         self.pipeline.until("tts/stop").await;
         self.pipeline.pass(ms(1)).await;
         prompts(&self.pipeline).last().unwrap().clone()
@@ -545,7 +550,7 @@ async fn an_unrecognised_speaker_can_neither_rename_nor_delete_the_previous_one(
 }
 
 /// Someone types this on the device. Returns the words in its prompt.
-async fn typed(home: &mut Home, words: &str) -> String {
+pub(crate) async fn typed(home: &mut Home, words: &str) -> String {
     home.pipeline.text(&format!(r#"{{"type":"listen","state":"detect","text":"{words}"}}"#));
     home.prompt().await
 }

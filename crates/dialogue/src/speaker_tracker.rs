@@ -35,6 +35,9 @@ struct Now {
     /// a call for them.
     is_mixed: bool,
     ignores_others: bool,
+    /// True from the start of a conversation by a wake word or a text until a voice is recorded:
+    /// whoever speaks is the one that is spoken to.
+    admits_anyone: bool,
     enrolment: Option<Enrolment>,
     /// Reason why the last enrolment failed, and whether the next words have arrived since: their
     /// prompt contains the reason.
@@ -99,7 +102,15 @@ impl SpeakerTracker {
     pub fn ignores(&self, speaker: &Speaker) -> bool {
         let now = self.now();
         let others = now.person.as_ref().filter(|id| speaker.is_other_than(id));
-        now.ignores_others && others.is_some_and(|id| self.people.get(id).is_some())
+        now.ignores_others
+            && !now.admits_anyone
+            && others.is_some_and(|id| self.people.get(id).is_some())
+    }
+
+    /// Starts another conversation, in which whoever speaks next is the one that is spoken to.
+    /// Short words still belong to the last speaker.
+    pub fn admit_anyone(&self) {
+        self.now().admits_anyone = true;
     }
 
     /// Sets whether anyone but the person who is spoken to is ignored.
@@ -143,6 +154,7 @@ impl SpeakerTracker {
         now.is_mixed |= !same && words_for != WordsFor::Themselves;
         now.voice = Some(Arc::clone(voice));
         now.person = person;
+        now.admits_anyone = false;
         now.unknown = None;
         let enrolment = now.enrolment.as_mut()?;
         if self.people.are_alike(&enrolment.voices[0], voice) {

@@ -12,6 +12,7 @@ mod failures;
 mod ignored_voices;
 mod interruptions;
 mod machine;
+mod names;
 mod numbers;
 mod orders;
 mod pauses;

@@ -527,6 +527,12 @@ async fn an_unrecognised_speaker_can_neither_rename_nor_delete_the_previous_one(
     let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
     let calls = [
         ("remember_my_voice", r#"{"name":"Ben"}"#, "too little was said", "is busy"),
+        (
+            "change_my_name",
+            r#"{"name":"Ben","instead_of":"Anna"}"#,
+            "too little was said",
+            "is busy",
+        ),
         ("forget_me", "{}", "too little was said", "is busy"),
         ("remember_about_me", r#"{"fact":"is tall"}"#, "remembered", "is busy"),
     ];
@@ -562,6 +568,7 @@ async fn typed_words_are_attributed_to_no_one() {
     home.people.remember(&anna, "likes tea").await.unwrap();
     for (tool, arguments, result) in [
         ("remember_my_voice", r#"{"name":"Ben"}"#, "were typed"),
+        ("change_my_name", r#"{"name":"Ben","instead_of":"Anna"}"#, "were typed"),
         ("forget_me", "{}", "were typed"),
         ("remember_about_me", r#"{"fact":"is tall"}"#, "were typed"),
         ("ignore_other_voices", r#"{"on":true}"#, "is not known"),

@@ -133,6 +133,9 @@ pub enum PeopleError {
     /// There is no such person.
     #[error("there is no such person")]
     Unknown,
+    /// The voice is known under this name.
+    #[error("this voice is known as {0}; another person has to ask with their own voice")]
+    OtherName(String),
     /// Another person has spoken since.
     #[error("another person has spoken since; ask who it is for, and to say it again")]
     AnotherVoice,

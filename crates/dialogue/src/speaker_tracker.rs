@@ -191,27 +191,47 @@ impl SpeakerTracker {
     }
 
     /// Starts to enrol the voice of the last speaker. Returns the number of further sentences
-    /// needed: none if the person is enrolled already. Then the person gets this name, and the
-    /// sentence improves their voice.
+    /// needed: none if the person is enrolled already under this name. Then the sentence improves
+    /// their voice.
     ///
     /// # Errors
-    /// Fails if too little was said to identify a voice, no voice was computed in time, or the name
-    /// cannot be given.
+    /// Fails if too little was said to identify a voice, no voice was computed in time, or the
+    /// person is enrolled under another name: they may have asked for somebody else.
     pub async fn learn(&self, name: &str) -> Result<usize, PeopleError> {
         self.check_one_voice()?;
         let (voice, known) = {
             let now = self.now();
             let voice = now.voice.clone().filter(|_| now.told);
-            (voice.ok_or_else(|| now.no_voice())?, now.person.clone())
+            let known = now.person.as_ref().and_then(|id| self.people.get(id));
+            (voice.ok_or_else(|| now.no_voice())?, known)
         };
-        if let Some(id) = known {
-            self.people.rename(&id, name).await?;
-            return self.people.learn_more(&id, &voice).await.map(|()| 0);
+        if let Some(person) = known {
+            check_name(&person, name)?;
+            return self.people.learn_more(&person.id, &voice).await.map(|()| 0);
         }
         let mut now = self.now();
         now.failed = None;
         now.enrolment = Some(Enrolment { name: name.to_owned(), voices: vec![voice] });
         Ok(SENTENCES - 1)
+    }
+
+    /// Gives the last speaker another name than their present one.
+    ///
+    /// # Errors
+    /// Fails if the last speaker is not enrolled under the present name, too little was said to
+    /// identify a voice, no voice was computed in time, or the other name cannot be given.
+    pub async fn rename(&self, present: &str, name: &str) -> Result<(), PeopleError> {
+        self.check_one_voice()?;
+        let known = {
+            let now = self.now();
+            if !now.told {
+                return Err(now.no_voice());
+            }
+            now.person.as_ref().and_then(|id| self.people.get(id))
+        };
+        let person = known.ok_or(PeopleError::Unknown)?;
+        check_name(&person, present)?;
+        self.people.rename(&person.id, name).await.map(drop)
     }
 
     fn person_id(&self) -> Option<PersonId> {
@@ -333,6 +353,12 @@ impl Now {
     fn no_voice(&self) -> PeopleError {
         self.unknown.map_or(PeopleError::TooShort(1), PeopleError::from)
     }
+}
+
+/// Checks that a person has this name. Case is ignored: the name was heard.
+fn check_name(person: &Person, name: &str) -> Result<(), PeopleError> {
+    let is_same = person.name.to_lowercase() == name.trim().to_lowercase();
+    if is_same { Ok(()) } else { Err(PeopleError::OtherName(person.name.clone())) }
 }
 
 /// Returns the words of a person as the model receives them. Retained words may have their mark

@@ -118,7 +118,8 @@ impl Beings {
         // The shortest words of a danger begin nearest to the one who is in it, most often in one clause.
         let nearest = dangers.iter().filter(|danger| {
             let has_shorter = dangers.iter().any(|other| is_part(other, danger));
-            !has_shorter && !(is_apart && whole.has_pause(danger))
+            let is_continued = is_apart && whole.has_pause(danger);
+            !has_shorter && !is_continued
         });
         let victims: Vec<Victim> = nearest.filter_map(|danger| cast.victim(danger)).collect();
         let other = victims.iter().find(|victim| **victim != Victim::Animal);

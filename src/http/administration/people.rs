@@ -87,6 +87,7 @@ fn refusal_of(error: &PeopleError) -> Refusal {
         PeopleError::Name
         | PeopleError::Recordings
         | PeopleError::Fact
+        | PeopleError::OtherName(_)
         | PeopleError::AnotherVoice
         | PeopleError::Typed => (Fault::BadRequest, ""),
         PeopleError::TooShort(_) => (Fault::BadRequest, ": give one of a whole sentence"),

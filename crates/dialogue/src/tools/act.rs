@@ -30,9 +30,10 @@ type Act = (&'static [&'static str], &'static str, &'static str);
 
 /// Acts; longer phrases come first. Words that also name things are acts only in names without
 /// another act: see [`THINGS_TOO`].
-const ACTS: [Act; 45] = [
+const ACTS: [Act; 46] = [
     (&["remember", "about", "me"], "remember:", "记住："),
     (&["remember", "my", "voice"], "learn the voice of", "记住这个声音，名字是"),
+    (&["change", "my", "name"], "call you", "以后叫你"),
     (&["forget", "me"], "forget you", "删除你的声纹和记忆"),
     (&["turn", "on"], "turn on", "打开"),
     (&["switch", "on"], "turn on", "打开"),
@@ -321,6 +322,12 @@ mod tests {
             ("open_lock", "{}", "open the lock", "打开门锁"),
             ("lock_door", "{}", "lock the door", "锁上门"),
             ("delete_dns_record", "{}", "delete the dns record", "删除dns record"),
+            (
+                "change_my_name",
+                r#"{"name": "Ben", "instead_of": "Anna"}"#,
+                "call you Ben, instead of Anna",
+                "以后叫你Ben，而不是Anna",
+            ),
             ("cancel_order", "{}", "cancel the order", "取消order"),
             ("delete_workflow_run", "{}", "delete the workflow run", "删除workflow run"),
             (

@@ -74,7 +74,7 @@ const PLAIN_DOMAINS: [&str; 6] =
 
 /// Labels of arguments: the words of the key, and the label in English and in Chinese. An empty
 /// label is omitted.
-const LABELS: [(&str, &str, &str); 104] = [
+const LABELS: [(&str, &str, &str); 105] = [
     ("action", "", ""),
     ("service", "", ""),
     ("command", "", ""),
@@ -179,6 +179,7 @@ const LABELS: [(&str, &str, &str); 104] = [
     ("user", "user", "用户"),
     ("group", "group", "群组"),
     ("reason", "reason", "原因"),
+    ("instead of", "instead of", "而不是"),
 ];
 
 /// Signs with their names in English and in Chinese.

@@ -1,4 +1,5 @@
-//! Tools for the speaker: enrol their voice, store facts, delete their data, ignore other voices.
+//! Tools for the speaker: enrol their voice, change their name, store facts, delete their data,
+//! ignore other voices.
 //! They only affect the person who asks. Not for recognising speakers.
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::people::{MOST_FACT_CHARS, MOST_NAME_CHARS, PeopleError};
 use crate::speaker_tracker::SpeakerTracker;
 
 const LEARN: &str = "remember_my_voice";
+const RENAME: &str = "change_my_name";
 const REMEMBER: &str = "remember_about_me";
 const FORGET: &str = "forget_me";
 const IGNORE: &str = "ignore_other_voices";
@@ -45,15 +47,27 @@ fn tools() -> Vec<Tool> {
         parameters,
         finishes: false,
         // Untrusted text must not become a memory unnoticed: later conversations would trust it.
-        destructive: matches!(name, LEARN | REMEMBER | FORGET),
+        destructive: matches!(name, LEARN | RENAME | REMEMBER | FORGET),
     };
+    let names = json!({
+        "type": "object", "required": ["name", "instead_of"],
+        "properties": {
+            "name": { "type": "string", "description": "New name, as they said it", "minLength": 1, "maxLength": MOST_NAME_CHARS },
+            "instead_of": { "type": "string", "description": "Name that they have now", "minLength": 1, "maxLength": MOST_NAME_CHARS },
+        },
+    });
     let nothing = json!({"type": "object", "properties": {}});
     vec![
         tool(
             LEARN,
             "Learns the voice of the person who speaks, so that they are known by name from then on. Only when they ask for it. \
-             Also gives a person who is known another name.",
+             Not for the voice of another person, who has to ask with it.",
             text("name", "Name of the person, as they said it", MOST_NAME_CHARS),
+        ),
+        tool(
+            RENAME,
+            "Gives the person who speaks, whose voice must be known, another name. Only when they ask for it.",
+            names,
         ),
         tool(
             REMEMBER,
@@ -104,6 +118,10 @@ async fn carry_out(tracker: &SpeakerTracker, call: &ToolCall) -> Result<ToolOutp
     let text = |name: &str| call.arguments.get(name).and_then(Value::as_str).unwrap_or_default();
     let done = match call.name.as_str() {
         LEARN => tracker.learn(text("name")).await.map(learning),
+        RENAME => {
+            let renamed = tracker.rename(text("instead_of"), text("name")).await;
+            renamed.map(|()| "this person has this name now".into())
+        }
         REMEMBER => tracker.remember(text("fact")).await.map(|()| "remembered".into()),
         FORGET => tracker.forget_person().await.map(|()| "deleted".into()),
         IGNORE => {
@@ -122,7 +140,7 @@ async fn carry_out(tracker: &SpeakerTracker, call: &ToolCall) -> Result<ToolOutp
 
 fn learning(left: usize) -> String {
     match left {
-        0 => "this person is known, and has this name now".into(),
+        0 => "this person is known by this name".into(),
         left => format!("ask the person to say {left} more sentences of a few seconds"),
     }
 }
@@ -132,6 +150,9 @@ fn reason(error: &PeopleError) -> String {
     match error {
         PeopleError::Unknown => "the voice of this person is not known".into(),
         PeopleError::TooShort(_) => "too little was said; ask for a longer sentence first".into(),
+        PeopleError::OtherName(_) => {
+            format!("{error}; `{RENAME}` is for one who asks for another name")
+        }
         error => error.to_string(),
     }
 }

@@ -58,8 +58,9 @@ pub use self::verify::verify;
 const WAITED_ENOUGH: Duration = Duration::from_secs(1);
 
 /// Maximum wait at startup for the first reading of the store. Until it was read, conversations
-/// have only the tools that the store cannot withhold, and each call asks for consent.
-const STORE_READ: Duration = Duration::from_secs(1);
+/// have only the tools that the store cannot withhold, and each call asks for consent. A store that
+/// refuses connections costs no wait, and one on a busy machine may take a second.
+const STORE_READ: Duration = Duration::from_secs(5);
 
 /// Maximum wait at shutdown for the store to write its data.
 const STORE_CLOSES: Duration = Duration::from_secs(1);

@@ -25,7 +25,7 @@ pub enum Language {
 impl Language {
     /// Returns the language of a text; `None` if it has no letters. A text with Han characters is
     /// Chinese unless it is Japanese or Korean, or its sentence is in another language and only a
-    /// name or another piece of it is Chinese. What stands in quotes does not count.
+    /// name or another piece of it is Chinese. Quoted text does not count.
     pub fn from_key(text: &str) -> Option<Self> {
         if has_chinese(text) && is_chinese_sentence(text) {
             return Some(Self::Chinese);
@@ -90,7 +90,7 @@ fn ends_in_chinese(text: &str) -> bool {
         || tail.contains(|c: char| ASKING.contains(c))
 }
 
-/// Returns a text without what stands in quotes.
+/// Returns a text without its quoted parts.
 fn without_quotes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -2,12 +2,12 @@
 //! the kind of thing that is said. Not for other states, see `state`.
 
 use hearken_base::language::is_han;
+use serde_json::Value;
 
 use crate::act::Target;
 use crate::bindings::words_of_name;
 use crate::exact::Fraction;
 use crate::names::{NAMES, Things, longest};
-use crate::state::inner_text;
 use crate::value::{Room, written};
 
 /// Kinds of device that an entity of their domain may be whatever its name.
@@ -78,6 +78,18 @@ pub(crate) struct Entity {
     /// Class of Home Assistant, such as `garage`; empty if it has none.
     class: String,
     pub(crate) values: Vec<(String, Fraction)>,
+}
+
+/// Returns the text of a result, which may be wrapped in JSON.
+pub(crate) fn inner_text(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(object)) => object
+            .get("result")
+            .and_then(Value::as_str)
+            .map_or_else(|| text.to_owned(), str::to_owned),
+        Ok(Value::String(inner)) => inner,
+        _ => text.to_owned(),
+    }
 }
 
 /// Reads a list of entities, as Home Assistant writes it.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::act::{Act, Target};
 use crate::bindings::{BRIGHTNESS_NAMES, Bound, Input, Place, VOLUME_NAMES, words_of_name};
-use crate::entity::{Entity, are_all_of_room, entities, is_room, meant};
+use crate::entity::{Entity, are_all_of_room, entities, inner_text, is_room, meant};
 use crate::exact::Fraction;
 use crate::phrases::{Subject, say};
 use crate::referent::{About, Call};
@@ -17,18 +17,6 @@ const DEEPEST: usize = 12;
 /// Names of a target temperature, in states.
 const TARGET_NAMES: [&str; 5] =
     ["target", "setpoint", "target_temperature", "set_temperature", "temperature"];
-
-/// Returns the text of a result, which may be wrapped in JSON.
-pub(crate) fn inner_text(text: &str) -> String {
-    match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(object)) => object
-            .get("result")
-            .and_then(Value::as_str)
-            .map_or_else(|| text.to_owned(), str::to_owned),
-        Ok(Value::String(inner)) => inner,
-        _ => text.to_owned(),
-    }
-}
 
 /// Number of a state, with the words of its keys and neighbours.
 struct Found {

@@ -5,10 +5,9 @@ use serde_json::Value;
 
 use crate::act::Target;
 use crate::bindings::words_of_name;
-use crate::entity::{Entity, entities, is_room, meant};
+use crate::entity::{Entity, entities, inner_text, is_room, meant};
 use crate::exact::Fraction;
 use crate::names::NAMES;
-use crate::state::inner_text;
 use crate::value::Room;
 
 /// Deepest nesting of a state that is read.

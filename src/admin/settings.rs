@@ -93,6 +93,8 @@ pub struct RuntimeSettings {
     base: Config,
     store: Arc<dyn SettingsStore>,
     uses: Vec<SettingsUser>,
+    /// Called once the store was read, behind what it changes.
+    first_read: Box<dyn Fn() + Send + Sync>,
     stored: Mutex<Stored>,
     /// Lock: one change at a time.
     changing: tokio::sync::Mutex<()>,
@@ -103,7 +105,14 @@ impl RuntimeSettings {
     pub fn new(base: Config, store: Arc<dyn SettingsStore>, uses: Vec<SettingsUser>) -> Self {
         let stored = Mutex::default();
         let changing = tokio::sync::Mutex::default();
-        Self { base, store, uses, stored, changing }
+        Self { base, store, uses, first_read: Box::new(|| {}), stored, changing }
+    }
+
+    /// Sets what is done once the store was read, and what it changes applies.
+    #[must_use]
+    pub fn on_first_read(mut self, done: impl Fn() + Send + Sync + 'static) -> Self {
+        self.first_read = Box::new(done);
+        self
     }
 
     fn stored(&self) -> MutexGuard<'_, Stored> {
@@ -222,9 +231,15 @@ impl RuntimeSettings {
             }
         }
         let is_new = before.used != used;
-        self.apply(Stored { was_read: true, all, used, unusable }, prepared);
+        let stored = Stored { was_read: true, all, used, unusable };
         if is_new {
+            self.apply(stored, prepared);
             tracing::info!("applied the settings of the store");
+        } else {
+            *self.stored() = stored;
+        }
+        if !before.was_read {
+            (self.first_read)();
         }
         Ok(())
     }
@@ -259,6 +274,10 @@ impl RuntimeSettings {
 /// Returns the configuration with these changes.
 fn with(base: &Config, changed: &Changed) -> Result<Config, ChangeError> {
     let mut config = base.clone();
+    // The server already runs with it.
+    if changed.is_empty() {
+        return Ok(config);
+    }
     for (key, value) in changed {
         match write(&mut config, key, value) {
             Some(Ok(())) => {}
@@ -455,13 +474,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_reading_of_the_store_is_applied_even_if_nothing_is_stored() {
+    async fn an_empty_store_changes_nothing_when_it_is_first_read() {
         let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
         let (settings, tokens) = run_time(&store, &[]);
-        for applied in [true, false] {
-            tokens.store(0, Ordering::Relaxed);
+        let reads = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&reads);
+        let settings = settings.on_first_read(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        tokens.store(0, Ordering::Relaxed);
+        for _ in 0..2 {
             settings.wait_for_store(Duration::from_secs(60)).await;
-            assert_eq!(tokens.load(Ordering::Relaxed), if applied { 100 } else { 0 });
+            assert_eq!((reads.load(Ordering::Relaxed), tokens.load(Ordering::Relaxed)), (1, 0));
         }
     }
 

@@ -156,8 +156,14 @@ pub(super) fn build(parts: &Parts<'_>, changing: Changing) -> anyhow::Result<Adm
         AdminSessions::new(&secret, passwords, access, refresh, Arc::clone(&store));
     let figures = figures(&changing, models.costs());
     let museum = Arc::clone(&changing.museum);
+    let policies = changing.tool_policies.clone();
     let uses = models.take_uses().into_iter().chain(changing.uses()).collect();
-    let settings = Arc::new(RuntimeSettings::new((*config).clone(), Arc::clone(&store), uses));
+    let settings = RuntimeSettings::new((*config).clone(), Arc::clone(&store), uses);
+    let settings = settings.on_first_read(move || {
+        let read = ToolPolicies { awaits_store: false, ..(*policies.get()).clone() };
+        policies.set(read);
+    });
+    let settings = Arc::new(settings);
     let attempts = parts.cluster.limit("log-ins", ATTEMPTS);
     let setup_code = SetupCode::default();
     Ok(Admin { admin_sessions, setup_code, settings, store, museum, figures, attempts })

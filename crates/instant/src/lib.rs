@@ -279,10 +279,16 @@ impl Answers {
         };
         let all = parts();
         let is_title = |parts: &[Part]| matches!(parts, [part] if part.rule == "play");
+        // 开灯，哦不，算了: what follows the command is understood as a courtesy.
+        let is_left = |parts: &[Part]| {
+            parts.iter().any(changes) && parts.last().is_some_and(|last| !changes(last))
+        };
         match retraction {
             // A title may end with such a word.
             Retraction::AtEnd { is_weak: true, .. } if all.as_deref().is_some_and(is_title) => all,
-            Retraction::AtEnd { from, .. } if acts(0, from) => {
+            Retraction::AtEnd { from, .. }
+                if acts(0, from) || all.as_deref().is_some_and(is_left) =>
+            {
                 let zh = "好的，那就不做了。".to_owned();
                 let acts = Setting::answer(setting.say(zh, "Okay, I won't do that.".to_owned()));
                 Some(vec![Part { rule: "stop".to_owned(), acts }])

@@ -104,7 +104,8 @@ async fn the_state_in_the_instructions_counts_as_an_untrusted_result() {
     chat.service.tools = Arc::new(move |_| vec![Arc::new(source.clone())]);
     chat.script.thinks(LlmAct::Call("", vec![PHOTO]));
     let answer = chat.say("look around", None).await.unwrap();
-    assert_eq!(answer.response, "May I take a photo, of the door?");
+    let question = "May I take a photo, of the door, with the tool take photo of house?";
+    assert_eq!(answer.response, question);
     assert_eq!(camera.0.lock().unwrap().len(), 0);
 }
 

@@ -275,7 +275,6 @@ fn a_correction_and_a_word_of_regret_are_no_retraction() {
             r#"lights_switch{"place":"balcony","power":"on"}"#,
         ),
         ("算了，打开阳台的灯", r#"lights_switch{"place":"balcony","power":"on"}"#),
-        ("no, turn on the balcony light", r#"lights_switch{"place":"balcony","power":"on"}"#),
     ] {
         let played = say_as(&answers, &flat, text, None, true).unwrap();
         assert_eq!(shown(&played.calls), calls, "{text}");

@@ -6,4 +6,5 @@ mod beside;
 mod exam;
 mod replies;
 mod sentences;
+mod told;
 mod victims;

@@ -119,15 +119,14 @@ impl AccessControl {
             // Nothing is stored either: the id may be that of a device at home.
             return Ok(Boot::Refused);
         }
-        // If every device must be bound, a report alone gives no token: the latest client may be recorded.
-        let clients =
-            if rule == AdmissionRule::Code { ClientRule::Latest } else { ClientRule::First };
-        let reported = if matches!(rule, AdmissionRule::Open | AdmissionRule::Code) {
-            Ok(report.clone())
-        } else {
-            self.unclaimed(rule, caller, report).await
+        let stored = async {
+            match rule {
+                AdmissionRule::Open => self.store.report(report, ClientRule::First, now).await,
+                // A report alone gives no token: the latest client may be recorded.
+                AdmissionRule::Code => self.store.report(report, ClientRule::Latest, now).await,
+                _ => self.report_from_outside(rule, caller, report, now).await,
+            }
         };
-        let stored = async { self.store.report(&reported?, clients, now).await };
         let device = match stored.await {
             Ok(device) => device,
             Err(error) if rule == AdmissionRule::Code => return Err(store_failed(&error)),
@@ -147,20 +146,22 @@ impl AccessControl {
         Ok(Boot::Admitted(self.auth.mint(request, caller, at)))
     }
 
-    /// Returns the report to store: a caller that is not admitted must not claim the id, which may
-    /// be that of a device at home.
-    async fn unclaimed(
+    /// Records the report of a caller from outside. The id of one that is not admitted may be that
+    /// of a device at home: it changes nothing of a stored device, and claims no new one.
+    async fn report_from_outside(
         &self,
         rule: AdmissionRule,
         caller: &Caller,
         report: &DeviceReport,
-    ) -> Result<DeviceReport, StoreError> {
-        let known = self.store.device(&caller.device_id).await?;
+        now: Timestamp,
+    ) -> Result<Device, StoreError> {
         let mut report = report.clone();
-        if !known.is_some_and(|device| rule.admits(&device, caller)) {
-            report.client_id = Secret::default();
+        match self.store.device(&caller.device_id).await? {
+            Some(known) if !rule.admits(&known, caller) => return Ok(known),
+            Some(_) => {}
+            None => report.client_id = Secret::default(),
         }
-        Ok(report)
+        self.store.report(&report, ClientRule::First, now).await
     }
 
     /// Returns the code for binding a device.

@@ -150,6 +150,28 @@ async fn a_device_from_outside_without_a_client_id_has_no_session_and_binds_noth
     }
 }
 
+#[tokio::test]
+async fn a_stranger_does_not_change_the_record_of_a_board_without_a_client_id() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, guarded).await;
+    assert!(token_in(&boot_as(&server, "").await).len() > 40, "the board is at home");
+    let one = format!("/api/devices/{DEVICE}");
+    let shown = async || read(as_admin(&server, Method::GET, &one).send().await.unwrap()).await;
+    let (status, before) = shown().await;
+    assert_eq!((status, &before["firmware_version"]), (200, &json!("2.0.0")), "{before}");
+    let mut other = report("9.9.9");
+    other["board"]["type"] = json!("a stranger's");
+    other["chip_model_name"] = json!("a stranger's");
+    let asked = reqwest::Client::new().post(server.http_url("/xiaozhi/ota/"));
+    let asked = asked.header(PROXY.0, PROXY.1).header("Device-Id", DEVICE);
+    let asked = asked.header("Client-Id", CLIENT).header("Serial-Number", "a stranger's");
+    let (status, told) = read(asked.json(&other).send().await.unwrap()).await;
+    assert_eq!((status, token_in(&told)), (200, ""), "{told}");
+    assert!(told["activation"]["code"].is_string(), "{told}");
+    assert_eq!(shown().await.1, before);
+    server.stop().await;
+}
+
 /// The answers of the activation to a stranger who sends this device id, without and with a proof
 /// for the challenge that the stranger got.
 async fn activations_of_a_stranger(server: &TestServer, device: &str) -> Vec<(u16, Value)> {

@@ -329,6 +329,11 @@ impl SpeechSynthesis {
             // between its pieces.
             for piece in pcm::pieces(&pcm.samples, RESAMPLED_AT_ONCE, pcm.sample_rate_hz) {
                 speech.voice.push(piece, pcm.sample_rate_hz).map_err(|e| e.to_string())?;
+                // After each packet it yields anyway. A service may send thousands of pieces of a
+                // few samples at once.
+                if !speech.voice.has_packet() {
+                    tokio::task::yield_now().await;
+                }
                 speech.put_whole_packets(&self.admission, &mut kept).await?;
             }
         }
@@ -365,5 +370,67 @@ impl Speech {
             self.put(PlaybackStep::Packet(packet)).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt as _;
+    use futures_util::stream::{self, BoxStream};
+    use hearken_dialogue::admission::AdmissionSettings;
+    use hearken_ports::{Pcm, ProviderError};
+
+    use super::*;
+
+    /// Synthesiser that has ten pieces of one sample ready, and counts those that were taken.
+    struct Tiny(Arc<AtomicUsize>);
+
+    impl Tts for Tiny {
+        fn speak(&self, _: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+            let taken = Arc::clone(&self.0);
+            let pieces = stream::iter(0..10).map(move |_| {
+                taken.fetch_add(1, Ordering::SeqCst);
+                Ok(Pcm { samples: [1].into(), sample_rate_hz: 24_000 })
+            });
+            pieces.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn other_tasks_run_between_pieces_that_are_too_short_for_a_packet() {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let settings = SpeakingSettings { sample_rate_hz: 24_000, ..SpeakingSettings::default() };
+        let phrases = Phrases::default();
+        let synthesis = SpeechSynthesis {
+            tts: Arc::new(Tiny(Arc::clone(&taken))),
+            phrase_audio: PhraseAudioCache::new(&phrases),
+            phrases,
+            settings: settings.clone(),
+            failed_voices: FailedVoices::default(),
+            admission: Admission::new(AdmissionSettings::default()),
+            encode_scheduler: EncodeScheduler::default(),
+        };
+        let (ahead, mut steps) = mpsc::channel(16);
+        let mut speech = Speech {
+            voice: SpeechEncoder::new(&settings).expect("settings that libopus accepts"),
+            name: Arc::default(),
+            encode_queue: synthesis.encode_scheduler.encode_queue(settings.packet),
+            ahead,
+            trace: TurnTrace::default(),
+        };
+        let mut speaking = Box::pin(synthesis.speak(&mut speech, "Hi.", None));
+        for polled in 1..=10 {
+            assert_eq!((&mut speaking).now_or_never(), None);
+            assert_eq!(taken.load(Ordering::SeqCst), polled);
+        }
+        assert_eq!(speaking.await, Ok(()));
+        drop(speech);
+        let mut packets = 0;
+        while let Some(step) = steps.recv().await {
+            packets += usize::from(matches!(step, PlaybackStep::Packet(_)));
+        }
+        assert_eq!(packets, 1);
     }
 }

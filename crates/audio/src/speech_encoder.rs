@@ -16,6 +16,20 @@ const SILENT: u16 = 100;
 const KEPT_BEFORE_SOUND: Duration = Duration::from_millis(20);
 /// Maximum length of silence that is removed. A longer one may be intended.
 const MOST_LEFT_OUT: Duration = Duration::from_millis(500);
+/// Maximum number of changes of the sample rate within a sentence. Each needs another resampler,
+/// which can take tens of milliseconds to set up.
+const MAX_RATE_CHANGES: u32 = 4;
+
+/// Error: samples that are not encoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SamplesError {
+    /// Their rate cannot be resampled.
+    #[error(transparent)]
+    Rate(#[from] ResampleError),
+    /// Their rate changes too often in a sentence.
+    #[error("the sample rate changes more than {MAX_RATE_CHANGES} times in a sentence")]
+    RateChanges,
+}
 
 /// Speech encoder of one turn.
 pub struct SpeechEncoder {
@@ -24,6 +38,8 @@ pub struct SpeechEncoder {
     packet_samples: usize,
     /// Resampler and its input rate; reused for all sentences.
     resampler: Option<(u32, Resampler)>,
+    /// Number of changes of the input rate in this sentence.
+    rate_changes: u32,
     pending: Vec<i16>,
     /// Samples of `pending` that are already encoded.
     encoded: usize,
@@ -46,6 +62,7 @@ impl SpeechEncoder {
             sample_rate_hz: rate,
             packet_samples: pcm::samples_in(settings.packet, rate),
             resampler: None,
+            rate_changes: 0,
             pending: Vec::new(),
             encoded: 0,
             fresh: true,
@@ -58,6 +75,7 @@ impl SpeechEncoder {
         if let Some((_, resampler)) = &mut self.resampler {
             resampler.reset();
         }
+        self.rate_changes = 0;
         self.pending.clear();
         self.encoded = 0;
     }
@@ -65,12 +83,16 @@ impl SpeechEncoder {
     /// Processes samples of the sentence, whose rate may change.
     ///
     /// # Errors
-    /// Fails if this rate cannot be resampled.
-    pub fn push(&mut self, samples: &[i16], rate_hz: u32) -> Result<(), ResampleError> {
+    /// Fails if this rate cannot be resampled, or if the rate changes too often.
+    pub fn push(&mut self, samples: &[i16], rate_hz: u32) -> Result<(), SamplesError> {
         self.pending.drain(..self.encoded);
         self.encoded = 0;
         if self.resampler.as_ref().is_none_or(|(r, _)| *r != rate_hz) {
+            if self.rate_changes >= MAX_RATE_CHANGES {
+                return Err(SamplesError::RateChanges);
+            }
             if let Some((_, mut last)) = self.resampler.take() {
+                self.rate_changes += 1;
                 last.finish(&mut self.pending);
             }
             self.resampler = Some((rate_hz, Resampler::new(rate_hz, self.sample_rate_hz)?));
@@ -183,6 +205,21 @@ mod tests {
         first.extend(sentence(300, 60));
         assert_eq!(packets(&mut encoder, &first, 480).len(), 7);
         assert_eq!(packets(&mut encoder, &sentence(300, 300), 480).len(), 10);
+    }
+
+    #[test]
+    fn a_sentence_whose_rate_changes_too_often_is_refused() {
+        let mut encoder = encoder();
+        for _ in 0..3 {
+            encoder.begin();
+            let rates = [16_000, 24_000].into_iter().cycle();
+            let pushed: Vec<_> = rates.take(20).map(|rate| encoder.push(&[1], rate)).collect();
+            let refused = pushed.iter().position(Result::is_err);
+            assert_eq!(refused, Some(5), "after four changes");
+            assert_eq!(pushed.last(), Some(&Err(SamplesError::RateChanges)));
+            assert_eq!(encoder.push(&[1], 24_000), Err(SamplesError::RateChanges));
+        }
+        assert_eq!(packets(&mut encoder, &sentence(0, 60), 480).len(), 1, "the next one is spoken");
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Sound {
                 break;
             }
         }
-        Ok(made)
+        Ok(joined(made))
     }
 
     fn begin(&mut self, end: bool) -> Result<bool, Unplayable> {
@@ -241,6 +241,19 @@ impl SampleFormat {
         let frame = if self.stereo { 4 } else { 2 };
         usize::try_from(self.step()).map_or(frame, |step| frame * step)
     }
+}
+
+/// Joins consecutive pieces of one rate: a service may send files of a few samples each.
+fn joined(pieces: Vec<Pcm>) -> Vec<Pcm> {
+    let groups = pieces.chunk_by(|a, b| a.sample_rate_hz == b.sample_rate_hz);
+    let join = |group: &[Pcm]| match group {
+        [first, _, ..] => {
+            let samples: Vec<i16> = group.iter().flat_map(|pcm| pcm.samples.to_vec()).collect();
+            Some(Pcm { samples: samples.into(), ..*first })
+        }
+        _ => group.first().cloned(),
+    };
+    groups.filter_map(join).collect()
 }
 
 fn mean(samples: &[i16]) -> i16 {

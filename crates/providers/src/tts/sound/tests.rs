@@ -92,6 +92,17 @@ fn consecutive_files_are_one_sound() {
 }
 
 #[test]
+fn many_tiny_files_are_one_piece_while_the_rate_stays() {
+    let tiny = |rate_hz| file(1, rate_hz, 2, b"", &[5]).repeat(1_000);
+    let mut sound = Sound::new(RAW);
+    let all = [tiny(16_000), tiny(8_000), tiny(16_000)].concat();
+    let pieces = [sound.take(&all).unwrap(), sound.finish().unwrap()].concat();
+    let lengths = |pcm: &Pcm| (pcm.sample_rate_hz, pcm.samples.len());
+    let lengths: Vec<_> = pieces.iter().map(lengths).collect();
+    assert_eq!(lengths, [(16_000, 1_000), (8_000, 1_000), (16_000, 1_000)]);
+}
+
+#[test]
 fn other_formats_are_detected_by_their_first_bytes() {
     let mut aac = vec![0xff, 0xf1, 0x50, 0x80, 0x0a, 0x00, 0xfc];
     aac.resize(80, 1);

@@ -14,6 +14,9 @@ use hearken_ports::{Line, Pcm, ProviderError, ServiceHealth, Tts};
 
 /// Approximate size of an entry besides its audio and text, in bytes.
 const ENTRY_BYTES: usize = 128;
+/// Approximate size of a piece besides its samples, in bytes: a sentence may have millions of pieces
+/// of one sample.
+const PIECE_BYTES: usize = size_of::<Pcm>() + 32;
 
 /// Maximum length of a warmed phrase's audio, in seconds.
 const MAX_PHRASE_SECONDS: u64 = 30;
@@ -78,7 +81,7 @@ impl CachedTts {
         let mut bytes = 0;
         let mut ms = 0;
         while let Some(pcm) = spoken.try_next().await? {
-            bytes += size_of_val(&*pcm.samples) + size_of::<Pcm>();
+            bytes += size(&pcm);
             ms += pcm.samples.len() as u64 * 1_000 / u64::from(pcm.sample_rate_hz.max(1));
             if bytes > MAX_PHRASE_BYTES.min(room) || ms > MAX_PHRASE_SECONDS * 1_000 {
                 return Ok(None);
@@ -87,6 +90,11 @@ impl CachedTts {
         }
         Ok(Some(pieces))
     }
+}
+
+/// Returns the approximate memory of a piece, in bytes.
+fn size(pcm: &Pcm) -> usize {
+    size_of_val(&*pcm.samples) + PIECE_BYTES
 }
 
 /// Returns the cache key of a sentence: its text, and the voice if it differs from the configured
@@ -152,7 +160,7 @@ struct Recording {
 
 impl Recording {
     fn add(&mut self, pcm: &Pcm) {
-        self.bytes += size_of_val(&*pcm.samples);
+        self.bytes += size(pcm);
         let mut memory = lock(&self.memory);
         memory.note_rate(pcm);
         if self.bytes > memory.max_bytes {
@@ -218,7 +226,7 @@ impl Memory {
     }
 
     fn store(&mut self, text: Arc<str>, pieces: Arc<[Pcm]>, pinned: bool) {
-        let audio: usize = pieces.iter().map(|pcm| size_of_val(&*pcm.samples)).sum();
+        let audio: usize = pieces.iter().map(size).sum();
         let bytes = audio + text.len() + ENTRY_BYTES;
         if pieces.is_empty() || (bytes > self.max_bytes && !pinned) {
             return;
@@ -281,10 +289,13 @@ mod tests {
         }
     }
 
+    /// Size of a sentence of [`Counting`] with a text of one byte.
+    const SENTENCE_BYTES: usize = 2 * (200 + PIECE_BYTES) + 1 + ENTRY_BYTES;
+
     /// Creates a cache for this many entries with a text of one byte.
     fn cache(entries: usize) -> (Arc<Counting>, CachedTts) {
         let counting = Arc::new(Counting::default());
-        (counting.clone(), CachedTts::new(counting, entries * (400 + 1 + ENTRY_BYTES)))
+        (counting.clone(), CachedTts::new(counting, entries * SENTENCE_BYTES))
     }
 
     async fn hear(cache: &CachedTts, text: &str) -> Vec<Result<Pcm, ProviderErrorKind>> {
@@ -382,6 +393,28 @@ mod tests {
         let (_, cache) = cache(2);
         let (one, two) = tokio::join!(hear(&cache, "a"), hear(&cache, "a"));
         assert_eq!(one, two);
-        assert_eq!(lock(&cache.memory).bytes, 400 + 1 + ENTRY_BYTES);
+        assert_eq!(lock(&cache.memory).bytes, SENTENCE_BYTES);
+    }
+
+    /// Synthesiser of a hundred pieces of one sample.
+    struct Splinters(AtomicUsize);
+
+    impl Tts for Splinters {
+        fn speak(&self, _: Line) -> BoxStream<'static, Result<Pcm, ProviderError>> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            let piece = || Pcm { samples: [1].into(), sample_rate_hz: 16_000 };
+            stream::iter((0..100).map(move |_| Ok(piece()))).boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn each_piece_counts_with_its_overhead() {
+        let splinters = Arc::new(Splinters(AtomicUsize::new(0)));
+        let cache = CachedTts::new(splinters.clone(), 1_000);
+        for _ in 0..2 {
+            assert_eq!(hear(&cache, "a").await.len(), 100);
+        }
+        assert_eq!(splinters.0.load(Ordering::SeqCst), 2, "it is larger than the cache");
+        assert_eq!(lock(&cache.memory).bytes, 0);
     }
 }

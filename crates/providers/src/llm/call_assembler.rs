@@ -20,9 +20,9 @@ pub(super) const MAX_CALLS: usize = 64;
 /// Number of possible starts of arguments that are tried, from either end: a server that repeats
 /// itself does so once.
 const MAX_BEGINNINGS: usize = 4;
-/// Maximum number of fragments of a call that are parsed to decide whether the next one belongs to
-/// it.
-const MAX_READ: usize = 1_000;
+/// Maximum size of the arguments that are parsed to decide whether the next fragment belongs to a
+/// call, in bytes, for all fragments of an answer: each parses those before it again.
+const MAX_READ_AGAIN: usize = 4 << 20;
 
 /// Returns the name of a tool without the template tokens that some servers leave after it.
 pub(super) fn plain_name(name: &str) -> &str {
@@ -46,7 +46,15 @@ struct PartialCall {
     id: String,
     name: String,
     arguments: Vec<String>,
+    /// Size of the arguments.
+    bytes: usize,
     vendor: Map<String, Value>,
+}
+
+/// Arguments that were joined from their fragments.
+struct Joined {
+    text: String,
+    is_object: bool,
 }
 
 /// Calls so far.
@@ -55,6 +63,8 @@ pub(super) struct CallAssembler {
     calls: Vec<PartialCall>,
     arguments_bytes: usize,
     vendor_bytes: usize,
+    /// Number of bytes of arguments that were parsed to decide where a fragment belongs.
+    read_again: usize,
     /// Model that makes the calls.
     model: Arc<str>,
     /// Tools that can be called: they show whether a name is complete.
@@ -82,6 +92,7 @@ impl CallAssembler {
                 id: String::new(),
                 name: String::new(),
                 arguments: Vec::new(),
+                bytes: 0,
                 vendor: Map::new(),
             });
         }
@@ -103,6 +114,7 @@ impl CallAssembler {
         }
         if !fragment.arguments.is_empty() {
             self.arguments_bytes += fragment.arguments.len();
+            call.bytes += fragment.arguments.len();
             call.arguments.push(fragment.arguments);
         }
     }
@@ -141,7 +153,7 @@ impl CallAssembler {
     }
 
     /// Returns the place of the call that a fragment belongs to; none if it starts another one.
-    fn place(&self, fragment: &Fragment) -> Option<usize> {
+    fn place(&mut self, fragment: &Fragment) -> Option<usize> {
         let of_index =
             fragment.index.and_then(|_| self.calls.iter().rposition(|c| c.index == fragment.index));
         let has_id = !fragment.id.is_empty();
@@ -154,8 +166,7 @@ impl CallAssembler {
                 return Some(place);
             }
             // One id at two indexes: two calls, or one whose index increases with each fragment.
-            return of_index
-                .or((fragment.name.is_empty() || !call.ends_before(fragment)).then_some(place));
+            return of_index.or_else(|| (!self.ends_before(place, fragment)).then_some(place));
         }
         let place = match of_index {
             Some(place) => place,
@@ -171,10 +182,11 @@ impl CallAssembler {
             return Some(place);
         }
         let has_other_id = has_id && !call.id.is_empty();
+        let has_its_name = call.name == fragment.name;
         let goes_on = match (fragment.name.is_empty(), has_other_id) {
             (true, _) => true,
-            (false, true) => call.name == fragment.name && call.lacks(fragment),
-            (false, false) => !call.ends_before(fragment),
+            (false, true) => has_its_name && self.lacks(place, fragment),
+            (false, false) => !self.ends_before(place, fragment),
         };
         goes_on.then_some(place)
     }
@@ -192,41 +204,48 @@ impl CallAssembler {
         let name = format!("{}{}", call.name, fragment.name);
         self.offered.iter().any(|tool| tool.name.starts_with(&name))
     }
-}
 
-impl PartialCall {
-    /// Returns true if a fragment with a name, and without an id that differs, starts another call.
-    fn ends_before(&self, fragment: &Fragment) -> bool {
-        if fragment.name.is_empty() || self.name.is_empty() {
+    /// Returns true if a fragment, without an id that differs, starts another call than the one at
+    /// this place.
+    fn ends_before(&mut self, place: usize, fragment: &Fragment) -> bool {
+        let call = &self.calls[place];
+        if fragment.name.is_empty() || call.name.is_empty() {
             return false;
         }
-        if self.name != fragment.name {
+        if call.name != fragment.name {
             return true;
         }
-        // The arguments so far are parsed only if they may end here, and not for each of thousands
-        // of fragments.
+        // The arguments so far are parsed only if they may end here.
         let begins = fragment.arguments.trim_start().starts_with('{');
-        if !begins || self.arguments.len() > MAX_READ {
-            return false;
-        }
         // Some servers send an empty object first, others the whole arguments last.
-        let arguments = arguments_of(&self.arguments);
-        is_object(&arguments) && arguments != "{}" && arguments != fragment.arguments
+        begins
+            && self.arguments_so_far(place).is_some_and(|so_far| {
+                so_far.is_object && so_far.text != "{}" && so_far.text != fragment.arguments
+            })
     }
 
-    /// Returns true if these arguments are incomplete, and the fragment continues them or only
-    /// starts them.
-    fn lacks(&self, fragment: &Fragment) -> bool {
+    /// Returns true if the arguments at this place are incomplete, and the fragment continues them
+    /// or only starts them.
+    fn lacks(&mut self, place: usize, fragment: &Fragment) -> bool {
         let more = fragment.arguments.trim_start();
-        if self.arguments.is_empty() {
+        if self.calls[place].arguments.is_empty() {
             return more.starts_with('{') && !is_object(more);
         }
         let goes_on = !more.is_empty() && !more.starts_with('{');
-        if !goes_on || self.arguments.len() > MAX_READ {
-            return goes_on;
-        }
-        let arguments = arguments_of(&self.arguments);
-        !arguments.is_empty() && !is_object(&arguments)
+        goes_on
+            && self
+                .arguments_so_far(place)
+                .is_none_or(|so_far| !so_far.text.is_empty() && !so_far.is_object)
+    }
+
+    /// Joins the arguments of the call at this place. `None` once [`MAX_READ_AGAIN`] bytes were
+    /// parsed.
+    fn arguments_so_far(&mut self, place: usize) -> Option<Joined> {
+        let call = &self.calls[place];
+        let mut left = MAX_READ_AGAIN.saturating_sub(self.read_again);
+        let so_far = if call.bytes <= left { joined(&call.arguments, &mut left) } else { None };
+        self.read_again = MAX_READ_AGAIN - if so_far.is_some() { left } else { 0 };
+        so_far
     }
 }
 
@@ -234,9 +253,21 @@ impl PartialCall {
 /// or the whole so far each time: if all fragments together are not an object, those from a later
 /// start on are tried.
 pub(super) fn arguments_of(fragments: &[String]) -> String {
+    let mut unlimited = usize::MAX;
+    joined(fragments, &mut unlimited).map_or_else(|| fragments.concat(), |joined| joined.text)
+}
+
+/// Joins the fragments as [`arguments_of`] does. Parses at most `left` bytes, and subtracts those
+/// that it has parsed; `None` if they do not suffice.
+fn joined(fragments: &[String], left: &mut usize) -> Option<Joined> {
+    let mut is_whole = |text: &str| {
+        *left = left.checked_sub(text.len())?;
+        Some(is_object(text))
+    };
     let whole = fragments.concat();
-    if whole.trim().is_empty() || is_object(&whole) {
-        return whole;
+    let is_object = is_whole(&whole)?;
+    if is_object || whole.trim().is_empty() {
+        return Some(Joined { text: whole, is_object });
     }
     let fragments = match fragments {
         [first, rest @ ..] if first.trim() == "{}" => rest,
@@ -251,7 +282,12 @@ pub(super) fn arguments_of(fragments: &[String]) -> String {
     let behind =
         std::iter::once(0).chain(places.iter().copied()).map(|place| fragments[place..].concat());
     let ahead = places.iter().rev().map(|place| fragments[..*place].concat());
-    behind.chain(ahead).find(|part| is_object(part)).unwrap_or(whole)
+    for part in behind.chain(ahead) {
+        if is_whole(&part)? {
+            return Some(Joined { text: part, is_object: true });
+        }
+    }
+    Some(Joined { text: whole, is_object: false })
 }
 
 fn is_object(text: &str) -> bool {
@@ -446,6 +482,24 @@ mod tests {
             fragment(Some(0), "", "", "}"),
         ];
         assert_eq!(assembled(&nested), ["1 f {\"a\":{\"a\":1}}"]);
+    }
+
+    #[test]
+    fn long_arguments_are_not_parsed_again_for_each_of_many_fragments() {
+        let start = format!("{{\"x\":\"{}", "a".repeat(60_000));
+        for (id, more) in [("2", "b"), ("", "{b")] {
+            let mut assembler = CallAssembler::default();
+            assembler.add(fragment(None, "1", "f", &start));
+            for _ in 0..500 {
+                assembler.add(fragment(None, id, "f", more));
+            }
+            assembler.add(fragment(None, "", "", "\"}"));
+            assert_eq!(assembler.read_again, MAX_READ_AGAIN, "{more}");
+            let calls = assembler.take(&Arc::default());
+            let whole = format!("{start}{}\"}}", more.repeat(500));
+            assert_eq!(calls.len(), 1, "{more}");
+            assert!(calls[0].arguments == whole, "{more}: {} bytes", calls[0].arguments.len());
+        }
     }
 
     /// Habits of a server when it writes a call.

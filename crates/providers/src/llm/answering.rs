@@ -280,9 +280,7 @@ impl<R: AnswerParser> AnswerStream<R> {
             }
             self.screen.end(ending != Ending::Complete);
             self.is_cut |= self.screen.has_cut_call();
-            if let Some(opening) = self.screen.began() {
-                self.base.known.began(opening);
-            }
+            self.base.known.began(self.screen.began());
         }
     }
 }

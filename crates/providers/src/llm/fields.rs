@@ -53,6 +53,11 @@ pub(crate) const ANTHROPIC: &[RefusableField] = &[
 /// Maximum number of fruitless searches for the cause of a refusal.
 const MOST_SEARCHES: u8 = 3;
 
+/// Number of consecutive answers that started with thinking without an opening mark, from which on
+/// a model's next answers are expected to. All of them are held back until their end: a single one
+/// may only quote a closing mark, because a user asked for it.
+const UNMARKED_ANSWERS: u8 = 2;
+
 /// Maximum number of models that are remembered.
 const MOST_MODELS: usize = 64;
 
@@ -71,7 +76,8 @@ pub(crate) struct ModelFindings {
     taken: AtomicU8,
     refused: AtomicU8,
     searches: AtomicU8,
-    /// 1 if its answers start with thinking without an opening mark, else 0.
+    /// Number of its last answers that started with thinking without an opening mark, up to
+    /// [`UNMARKED_ANSWERS`].
     unmarked: AtomicU8,
     tools: RefusedTools,
     requirements: Requirements,
@@ -80,7 +86,7 @@ pub(crate) struct ModelFindings {
 impl ModelFindings {
     /// Creates an entry for a model, given only its base URL and its name.
     pub(crate) fn new(fields: &'static [RefusableField], base: &str, model: &str) -> Self {
-        let unmarked = AtomicU8::new(sounds_thoughtful(model).into());
+        let unmarked = AtomicU8::new(if sounds_thoughtful(model) { UNMARKED_ANSWERS } else { 0 });
         let zero = || AtomicU8::new(0);
         let tools = RefusedTools::default();
         Self {
@@ -103,14 +109,20 @@ impl ModelFindings {
     /// Returns the expected opening of this model's answers.
     pub(super) fn opening(&self) -> Opening {
         match self.unmarked.load(Ordering::Relaxed) {
-            0 => Opening::Marked,
-            _ => Opening::Missing,
+            UNMARKED_ANSWERS.. => Opening::Missing,
+            _ => Opening::Marked,
         }
     }
 
-    /// Records the opening of an answer.
-    pub(super) fn began(&self, opening: Opening) {
-        self.unmarked.store((opening == Opening::Missing).into(), Ordering::Relaxed);
+    /// Records the opening of an answer. `None`: nothing in the answer shows it.
+    pub(super) fn began(&self, opening: Option<Opening>) {
+        let counted = |before: u8| match opening {
+            Some(Opening::Missing) => Some(before.saturating_add(1).min(UNMARKED_ANSWERS)),
+            // An answer that is held back may be all thinking.
+            None if before >= UNMARKED_ANSWERS => None,
+            Some(Opening::Marked) | None => Some(0),
+        };
+        self.unmarked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted).ok();
     }
 
     /// Returns the request without fields and tools that are known to be refused, and with those

@@ -446,10 +446,10 @@ async fn thinking_is_not_part_of_the_answer() {
         text.collect::<String>()
     };
     assert_eq!(text(&hear(&settings(stub.url())).await.unwrap()), "你好！");
-    // A server that omits the opening tag is recognised from its second answer on.
+    // A server that omits the opening tag is recognised from its third answer on.
     let stub = OpenAiChat::start(Behaviour::Normal, "Hm.</think>你好！").await;
     let llm = hearken_providers::llm(&settings(stub.url())).unwrap();
-    for expected in ["Hm.你好！", "你好！", "你好！"] {
+    for expected in ["Hm.你好！", "Hm.你好！", "你好！", "你好！"] {
         let told: Vec<_> = llm.reply(prompt()).try_collect().await.unwrap();
         assert_eq!(text(&told), expected);
     }

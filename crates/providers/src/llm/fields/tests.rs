@@ -260,10 +260,19 @@ fn models_that_think_without_a_mark_are_guessed_by_name_and_learnt() {
         );
     }
     let known = openai();
-    known.began(Opening::Missing);
-    assert_eq!(known.opening(), Opening::Missing);
-    known.began(Opening::Marked);
-    assert_eq!(known.opening(), Opening::Marked);
+    for (began, opening) in [
+        (Some(Opening::Missing), Opening::Marked),
+        (None, Opening::Marked),
+        (Some(Opening::Missing), Opening::Marked),
+        (Some(Opening::Missing), Opening::Missing),
+        (Some(Opening::Missing), Opening::Missing),
+        (None, Opening::Missing),
+        (Some(Opening::Marked), Opening::Marked),
+        (Some(Opening::Missing), Opening::Marked),
+    ] {
+        known.began(began);
+        assert_eq!(known.opening(), opening, "after {began:?}");
+    }
 }
 
 #[test]

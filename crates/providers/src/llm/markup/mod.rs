@@ -7,8 +7,9 @@
 //! - Thinking that never ends runs to the end of the answer. If the numbers of opening and closing
 //!   marks differ, the answer is the text after the last closing mark.
 //! - Some servers omit the opening mark: their answers start with thinking, which only the closing
-//!   mark reveals. The first such answer has been sent on by then. From the next answer on, all
-//!   text is held back until that mark ([`Opening::Missing`]).
+//!   mark reveals. The first two such answers have been sent on by then. From the next answer on,
+//!   all text is held back until that mark ([`Opening::Missing`]). Answers that may quote the mark
+//!   from their prompt do not count.
 //! - In a code span that closes on its line, and in a fenced block, marks are text. This makes an
 //!   answer about `<think>` possible.
 //! - An answer that starts with calls without marks is held back until that is decided, at most 8
@@ -43,6 +44,9 @@ const MOST_KEPT: usize = 64 << 10;
 /// Maximum length of the words before calls as plain JSON, in bytes without blanks. After longer
 /// texts, JSON is meant for the user.
 const LONGEST_INTRODUCTION: usize = 100;
+/// Maximum number of possible marks in the messages of a prompt that are compared with a mark, the
+/// latest messages first.
+const MAX_COMPARED: usize = 256;
 
 /// Opening of a model's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +84,8 @@ pub(super) struct AnswerFilter {
     ready: VecDeque<LlmDelta>,
     /// Opening of this answer, once it is decided.
     began: Option<Opening>,
+    /// True if the prompt contains a mark that ends thinking: the answer may quote it.
+    may_quote: bool,
     /// Bytes that were moved, or skipped as blanks before calls without marks.
     #[cfg(test)]
     work: usize,
@@ -135,6 +141,7 @@ impl AnswerFilter {
             has_cut_call: false,
             ready: VecDeque::new(),
             began: None,
+            may_quote: opening == Opening::Marked && ends_thinking(prompt),
             #[cfg(test)]
             work: 0,
         }
@@ -199,9 +206,9 @@ impl AnswerFilter {
         self.ready.pop_front()
     }
 
-    /// Returns the opening of this answer, if it is decided.
+    /// Returns the opening of this answer, if it is decided and not only that of a quotation.
     pub(super) fn began(&self) -> Option<Opening> {
-        self.began
+        self.began.filter(|opening| *opening == Opening::Marked || !self.may_quote)
     }
 
     /// Parses the text as far as it can be decided; all of it at its end.
@@ -518,6 +525,16 @@ impl AnswerFilter {
             self.ready.push_back(LlmDelta::Calling);
         }
     }
+}
+
+/// Returns true if a message of the prompt contains a mark that ends thinking.
+fn ends_thinking(prompt: &Prompt) -> bool {
+    let places = prompt.messages.iter().rev().flat_map(|message| {
+        let text = message.content.as_str();
+        text.match_indices(may_begin).map(move |(at, _)| &text[at..])
+    });
+    let ends = |place: &str| matches!(mark(place, true), Found::Yes(Mark::Thought, _));
+    places.take(MAX_COMPARED).any(ends)
 }
 
 /// Returns a whole answer without text that is not the answer.

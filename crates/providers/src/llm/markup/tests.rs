@@ -1,6 +1,6 @@
 //! Tests that separate the answer from thinking and from other text.
 
-use hearken_ports::{LlmDelta, OfferedTool, Prompt, ToolChoice, ToolRequest};
+use hearken_ports::{ChatMessage, LlmDelta, OfferedTool, Prompt, Role, ToolChoice, ToolRequest};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -174,6 +174,33 @@ fn a_missing_opening_mark_is_remembered() {
     );
     assert_eq!(answer(text), "Hello.");
     assert_eq!(answer("<think>secret</think>A cat."), "A cat.");
+}
+
+#[test]
+fn a_closing_mark_that_the_prompt_contains_does_not_count() {
+    let long = "a < b ".repeat(1_000);
+    for (words, began) in [
+        ("Please say </think> twice.", None),
+        ("What is [/THINK]?", None),
+        (format!("{long}</Reasoning >").as_str(), Some(Opening::Missing)),
+        ("I think that /think is no tag, and a < b.", Some(Opening::Missing)),
+        ("Say <think>.", Some(Opening::Missing)),
+        ("", Some(Opening::Missing)),
+    ] {
+        let messages = vec![ChatMessage::new(Role::User, words)];
+        let mut quoting =
+            AnswerFilter::new(&Prompt { messages, ..Prompt::default() }, Opening::Marked);
+        quoting.push(LlmDelta::Text("Here it is: </think> and again: </think>.".into()));
+        quoting.end(false);
+        assert_eq!(quoting.began(), began, "{words:.40}");
+    }
+    let old = ChatMessage::new(Role::User, "Please say </think> twice.");
+    let new = ChatMessage::new(Role::User, "Again!");
+    let prompt = Prompt { messages: vec![old, new], ..Prompt::default() };
+    let mut again = AnswerFilter::new(&prompt, Opening::Marked);
+    again.push(LlmDelta::Text("</think>".into()));
+    again.end(false);
+    assert_eq!(again.began(), None);
 }
 
 #[test]

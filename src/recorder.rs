@@ -1,8 +1,8 @@
 //! Recorder of sessions to files while they run (`serve --record DIR`), in the format of
 //! [`hearken_proto::recording`]. Not for reading them.
 //!
-//! - Sessions never wait for the disk: frames go through a bounded queue. Frames that find it full
-//!   are dropped and counted, with one warning per connection.
+//! - Sessions never wait for the disk: frames go through a bounded queue, and are parsed only by
+//!   the writer. Frames that find it full are dropped and counted, with one warning per connection.
 //! - Files are readable by their owner only, and contain no tokens, such as those for cameras'
 //!   pictures, nor the `Client-Id`, with which a token can be requested.
 //! - Recordings of a device can be deleted, also while they are written.
@@ -11,6 +11,8 @@
 //! - One thread writes all files; it ends when the recorder is dropped. A file is closed one or two
 //!   seconds after its sink was dropped: no message announces that, because the queue may be full.
 
+mod frames;
+mod pending_header;
 mod space;
 
 use std::collections::{HashMap, HashSet};
@@ -24,21 +26,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hearken_base::private_files;
-use hearken_base::redaction::redact;
 use hearken_dialogue::metrics;
 use hearken_ports::{RecordedFrame, RecordingSink};
-use hearken_proto::device::Uplink;
-use hearken_proto::recording::{Content, Frame, Header, Recording};
+use hearken_proto::recording::{Header, Recording};
 use time::OffsetDateTime;
 use time::macros::format_description;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use self::frames::TimedFrame;
+use self::pending_header::PendingHeader;
 use self::space::Space;
 
 /// Capacity of the queue to the disk, in frames: about eight seconds of 20 devices in full conversation.
 const QUEUE_FRAMES: usize = 8_192;
-/// Maximum number of frames held until both hellos have arrived; after that, the header is written without them.
-const MAX_HELD: usize = 64;
+/// The same in bytes: several times what these frames take.
+const QUEUE_BYTES: usize = 16 << 20;
 /// Maximum length of the header of a file that is read to find its device, in bytes.
 const MAX_HEADER_BYTES: u64 = 64 << 10;
 /// Extension of the files' names.
@@ -59,6 +61,8 @@ pub struct RecordingMeta {
 pub struct Recorder {
     directory: PathBuf,
     queue: SyncSender<WriterMessage>,
+    /// Free bytes of the queue.
+    room: Arc<Semaphore>,
     next: AtomicU64,
     /// Recordings whose files are not created yet.
     unopened: Mutex<Vec<Unopened>>,
@@ -71,10 +75,10 @@ struct Unopened {
     is_deleted: Weak<AtomicBool>,
 }
 
-/// Message to the writing thread.
+/// Message to the writing thread. The room of a frame is its part of the queue's bytes.
 enum WriterMessage {
     Open { id: u64, file: NewFile, sink: Weak<()> },
-    Frame { id: u64, frame: Frame },
+    Frame { id: u64, frame: TimedFrame, _room: OwnedSemaphorePermit },
     Delete { device_id: String, deleted: oneshot::Sender<io::Result<usize>> },
     End,
 }
@@ -101,8 +105,14 @@ impl Recorder {
         let mut writing = Writer::new(directory.clone(), max_bytes);
         let write = move || writing.run(&lines);
         let writer = std::thread::Builder::new().name("recorder".into()).spawn(write)?;
-        let next = AtomicU64::new(1);
-        Ok(Self { directory, queue, next, unopened: Mutex::default(), writer: Some(writer) })
+        Ok(Self {
+            directory,
+            queue,
+            room: Arc::new(Semaphore::new(QUEUE_BYTES)),
+            next: AtomicU64::new(1),
+            unopened: Mutex::default(),
+            writer: Some(writer),
+        })
     }
 
     /// Deletes the recordings of a device, also those in progress. Returns the number of files.
@@ -153,8 +163,9 @@ impl Recorder {
         FileSink {
             id,
             queue: Some(self.queue.clone()),
+            room: Arc::clone(&self.room),
             begin: None,
-            opening: Some(PendingHeader { file, held: Vec::new() }),
+            opening: Some(PendingHeader::new(file)),
             alive: Arc::default(),
             lossy: false,
         }
@@ -207,6 +218,7 @@ fn is_of(path: &Path, device_id: &str) -> io::Result<bool> {
 struct FileSink {
     id: u64,
     queue: Option<SyncSender<WriterMessage>>,
+    room: Arc<Semaphore>,
     begin: Option<Instant>,
     opening: Option<PendingHeader>,
     /// The writer closes the file once this is dropped.
@@ -214,43 +226,22 @@ struct FileSink {
     lossy: bool,
 }
 
-/// Recording whose header is not written yet, because the hellos may still correct it.
-struct PendingHeader {
-    file: NewFile,
-    held: Vec<Frame>,
-}
-
-impl PendingHeader {
-    /// Copies framing and audio formats from a hello to the header. Returns true once both hellos have arrived.
-    fn learn(&mut self, content: &Content) -> bool {
-        let header = &mut self.file.header;
-        match content {
-            Content::Up(json) if json["type"] == "hello" => {
-                if let Ok(Uplink::Hello(hello)) = Uplink::decode(&json.to_string()) {
-                    header.framing = hello.version.unwrap_or(header.framing);
-                    header.uplink = hello.audio_params;
-                }
-                false
-            }
-            Content::Down(json) if json["type"] == "hello" => {
-                if let Ok(audio) = serde_json::from_value(json["audio_params"].clone()) {
-                    header.downlink = audio;
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
 impl FileSink {
     /// Opens the file with the current header.
     fn open(&mut self) {
-        let Some(PendingHeader { file, held }) = self.opening.take() else { return };
+        let Some(PendingHeader { file, held, .. }) = self.opening.take() else { return };
         let sink = Arc::downgrade(&self.alive);
         self.put(|id| WriterMessage::Open { id, file, sink });
         for frame in held {
-            self.put(|id| WriterMessage::Frame { id, frame });
+            self.write(frame);
+        }
+    }
+
+    fn write(&mut self, frame: TimedFrame) {
+        let bytes = u32::try_from(frame.size()).unwrap_or(u32::MAX);
+        match Arc::clone(&self.room).try_acquire_many_owned(bytes) {
+            Ok(room) => self.put(|id| WriterMessage::Frame { id, frame, _room: room }),
+            Err(_) => self.lose(),
         }
     }
 
@@ -258,14 +249,17 @@ impl FileSink {
         let Some(queue) = &self.queue else { return };
         match queue.try_send(line(self.id)) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
-                metrics::recording_frame_dropped();
-                if !self.lossy {
-                    self.lossy = true;
-                    tracing::warn!(recording = self.id, "the disk is too slow: frames are missing");
-                }
-            }
+            Err(TrySendError::Full(_)) => self.lose(),
             Err(TrySendError::Disconnected(_)) => self.queue = None,
+        }
+    }
+
+    /// Counts a frame that found the queue full.
+    fn lose(&mut self) {
+        metrics::recording_frame_dropped();
+        if !self.lossy {
+            self.lossy = true;
+            tracing::warn!(recording = self.id, "the disk is too slow: frames are missing");
         }
     }
 }
@@ -273,24 +267,16 @@ impl FileSink {
 impl RecordingSink for FileSink {
     fn frame(&mut self, frame: RecordedFrame) {
         let at = self.begin.get_or_insert_with(Instant::now).elapsed();
-        let mut content = match frame {
-            RecordedFrame::UpText(text) => Content::up(&text),
-            RecordedFrame::UpAudio(opus) => Content::UpAudio(opus),
-            RecordedFrame::DownText(text) => Content::down(&text),
-            RecordedFrame::DownAudio(opus) => Content::DownAudio(opus),
+        let Some(opening) = &mut self.opening else {
+            return self.write(TimedFrame::new(at, frame));
         };
-        if let Content::Up(json) | Content::Down(json) = &mut content {
-            redact(json);
+        let is_known = opening.learn(&frame);
+        let frame = TimedFrame::new(at, frame);
+        let left = if is_known { Some(frame) } else { opening.hold(frame) };
+        if let Some(frame) = left {
+            self.open();
+            self.write(frame);
         }
-        if let Some(opening) = &mut self.opening {
-            let known = opening.learn(&content);
-            opening.held.push(Frame { at, content });
-            if known || opening.held.len() >= MAX_HELD {
-                self.open();
-            }
-            return;
-        }
-        self.put(|id| WriterMessage::Frame { id, frame: Frame { at, content } });
     }
 }
 
@@ -386,7 +372,7 @@ impl Writer {
     fn write(&mut self, line: WriterMessage) -> bool {
         match line {
             WriterMessage::Open { id, file, sink } => self.open(id, file, sink),
-            WriterMessage::Frame { id, frame } => self.append(id, &frame),
+            WriterMessage::Frame { id, frame, .. } => self.append(id, frame),
             WriterMessage::Delete { device_id, deleted } => {
                 // Without a receiver, the request was given up.
                 deleted.send(self.delete(&device_id)).ok();
@@ -418,8 +404,13 @@ impl Writer {
         }
     }
 
-    fn append(&mut self, id: u64, frame: &Frame) {
+    fn append(&mut self, id: u64, frame: TimedFrame) {
         let Some(open) = self.files.get_mut(&id) else { return };
+        let Some(frame) = frame.parse() else {
+            metrics::recording_frame_dropped();
+            tracing::debug!(recording = id, "left out a text that takes too much memory");
+            return;
+        };
         if !open.write(&frame.to_line(), &mut self.space) {
             self.files.remove(&id);
         }
@@ -492,7 +483,7 @@ mod tests {
 
     use bytes::Bytes;
     use hearken_proto::device::AudioParams;
-    use hearken_proto::recording::Recording;
+    use hearken_proto::recording::{Content, Recording};
 
     use super::*;
 

@@ -108,7 +108,7 @@ pub struct LaneDrops {
     pub messages: Counter,
     /// Messages of a device about its tools.
     pub tools: Counter,
-    /// Frames of a recording: the disk is too slow.
+    /// Frames of a recording: the disk is too slow, or a text takes too much memory when parsed.
     recording: Counter,
 }
 
@@ -317,7 +317,8 @@ pub fn connection_refused() {
     actor_metrics().connections_refused.increment(1);
 }
 
-/// Counts a frame that is missing from a recording because the disk is too slow.
+/// Counts a frame that is missing from a recording because the disk is too slow, or because a text
+/// takes too much memory when parsed.
 pub fn recording_frame_dropped() {
     actor_metrics().drops.recording.increment(1);
 }

@@ -197,12 +197,17 @@ impl RuntimeSettings {
             stored.set(key, value);
         }
         // A change is prepared everywhere, then stored, then applied: it holds in all parts or in none. Decision 0040.
-        let ready = self.prepare(&stored.used)?;
+        self.prepare(&stored.used)?;
+        // As every other instance finds them: a value may have been unusable only because of another one.
+        let Usable { used, unusable, prepared } = usable(&stored.all, |some| self.prepare(some))?;
+        if let Some(reason) = stored.used.keys().find_map(|key| unusable.get(key)) {
+            return Err(ChangeError::Invalid(reason.clone()));
+        }
         let what = "settings changed".to_owned();
         let details = json!({"changes": told});
         let entry = AuditEntry { number: 0, at: now, who: who.to_owned(), what, details };
         self.store.change(&kept, &entry).await?;
-        self.apply(stored, ready);
+        self.apply(Stored { used, unusable, ..stored }, prepared);
         tracing::info!(keys = ?wanted.keys().collect::<Vec<_>>(), "settings changed");
         Ok(())
     }
@@ -471,6 +476,39 @@ mod tests {
         let shown = stored_settings(&Config::default(), store.settings().await.unwrap()).unwrap();
         assert_eq!(shown.paths, ["llm.max_tokens", "gateway.temperature"]);
         assert_eq!(shown.unusable.keys().collect::<Vec<_>>(), ["usage.device_tokens"]);
+    }
+
+    #[tokio::test]
+    async fn a_value_that_another_one_made_unusable_applies_with_the_change_of_that_one() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let tokens = Arc::new(AtomicU32::new(100));
+        let seen = Arc::clone(&tokens);
+        let part: SettingsUser = Box::new(move |config| {
+            let now = config.llm.max_tokens;
+            let is_high = config.gateway.temperature > 0.5;
+            anyhow::ensure!(now != 7 || is_high, "7 needs a higher temperature");
+            let seen = Arc::clone(&seen);
+            Ok(Box::new(move || seen.store(now, Ordering::Relaxed)))
+        });
+        let settings = RuntimeSettings::new(Config::default(), Arc::clone(&store) as _, vec![part]);
+        let now = Timestamp::UNIX_EPOCH;
+        let (other, _) = run_time(&store, &[]);
+        let both: BTreeMap<_, _> = [
+            ("gateway.temperature".to_owned(), json!(0.2)),
+            ("llm.max_tokens".to_owned(), json!(7)),
+        ]
+        .into();
+        other.change(&both, "admin", now).await.unwrap();
+        settings.refresh().await.unwrap();
+        assert_eq!(settings.unusable()["llm.max_tokens"], "7 needs a higher temperature");
+        settings.change(&setting("gateway.temperature", json!(0.8)), "admin", now).await.unwrap();
+        assert_eq!(tokens.load(Ordering::Relaxed), 7);
+        assert!(settings.unusable().is_empty());
+        // A change that makes a value unusable is refused.
+        let lower = setting("gateway.temperature", json!(0.2));
+        let error = settings.change(&lower, "admin", now).await.unwrap_err().to_string();
+        assert_eq!(error, "7 needs a higher temperature");
+        assert_eq!(tokens.load(Ordering::Relaxed), 7);
     }
 
     #[tokio::test]

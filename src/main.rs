@@ -101,7 +101,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Tools(args) => tools::run(args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Store(args) => Box::pin(store::run(args, &ProcessEnv)).await,
-        Command::Token(args) => token::run(&args, &ProcessEnv).map(|()| ExitCode::SUCCESS),
+        Command::Token(args) => token::run(&args, &ProcessEnv).await.map(|()| ExitCode::SUCCESS),
         Command::Models(args) => {
             let root = models_dir("".as_ref(), &ProcessEnv);
             models::run(args, &root).await.map(|()| ExitCode::SUCCESS)

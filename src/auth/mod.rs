@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hearken_base::Secret;
 use hearken_base::wall_clock::DateRange;
 use hmac::{Hmac, Mac as _};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sha2::Sha256;
 
 pub use secrets_file::{SecretFileError, load_or_create};
@@ -111,6 +111,13 @@ impl Tokens {
         let signed = self.key.clone();
         Some(signed.chain_update(format!("{client_id}|{device_id}|{seconds}")))
     }
+}
+
+/// Returns the creation time of a new token: at least one second after the last revocation, because
+/// tokens have a resolution of one second.
+pub fn next_token_at(revoked_until: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let next = revoked_until.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
+    next.map_or(now, |next| next.max(now))
 }
 
 /// Creates an HMAC-SHA256 with this key.

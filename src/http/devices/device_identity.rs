@@ -10,9 +10,9 @@ use hearken_ports::store::{
 use hearken_proto::fault::Fault;
 use hearken_proto::ids::DeviceId;
 use hearken_tool_sources::MAX_AGENT_BYTES;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use crate::auth::{TokenError, same};
+use crate::auth::{TokenError, next_token_at, same};
 use crate::config::DeviceAdmission;
 use crate::http::AccessControl;
 use crate::http::fault::{Refusal, refusal, store_failed};
@@ -238,13 +238,6 @@ impl AccessControl {
         let about = "use the admin token, or a device's token with its Device-Id";
         Err(refusal(Fault::Forbidden, about))
     }
-}
-
-/// Returns the creation time of a new token: at least one second after the last revocation, because
-/// tokens have a resolution of one second.
-pub(crate) fn next_token_at(revoked_until: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    let next = revoked_until.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
-    next.map_or(now, |next| next.max(now))
 }
 
 fn is_revoked(holder: &TokenHolder, made: Timestamp) -> bool {

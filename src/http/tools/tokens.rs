@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::auth::same;
-use crate::http::devices::device_identity::{agent_of, id_of, next_token_at};
+use crate::auth::{next_token_at, same};
+use crate::http::devices::device_identity::{agent_of, id_of};
 use crate::http::devices::device_records::disconnect;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};

@@ -1,9 +1,11 @@
 //! `hearken devices` and `hearken token` as command lines.
 
 use hearken::config::AuthRequired;
+use hearken_base::Secret;
+use reqwest::Method;
 use serde_json::Value;
 
-use super::{CLIENT, DEVICE, boot, headers, upgrade};
+use super::{CLIENT, DEVICE, as_admin, boot, guarded, headers, upgrade};
 use crate::support::app::{TestServer, Vendors};
 use crate::support::command::hearken;
 
@@ -118,4 +120,30 @@ async fn a_printed_token_admits_its_device() {
     let (code, _, told) = hearken(folder.path(), &args).await;
     assert_eq!(code, Some(2));
     assert!(told.contains("--days must be 1 to 30"), "{told}");
+}
+
+#[tokio::test]
+async fn no_token_is_printed_that_counts_as_revoked() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        guarded(config);
+        config.auth.secret = Secret::default();
+        config.server.data_dir = folder.path().to_owned();
+    })
+    .await;
+    let path = format!("/api/devices/{DEVICE}/tokens");
+    let revoked = as_admin(&server, Method::DELETE, &path).send().await.unwrap();
+    assert_eq!(revoked.status(), 204);
+    let upper = DEVICE.to_uppercase();
+    let args = ["token", "--device-id", &upper, "--client-id", CLIENT];
+    let (code, out, told) = hearken(folder.path(), &[&args[..], &["--days", "1"]].concat()).await;
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{told}");
+    assert!(told.contains("were revoked less than 29 days ago"), "{told}");
+    // At once after the revocation, too.
+    let (code, token, told) = hearken(folder.path(), &args).await;
+    assert_eq!(code, Some(0), "{told}");
+    let (status, message) = upgrade(&server, &headers(DEVICE, CLIENT, Some(token.trim()))).await;
+    assert_eq!(status, 101, "{message}");
+    server.stop().await;
 }

@@ -317,7 +317,11 @@ impl Registry {
         if names.len() >= MAX_SERVERS {
             return Err(RegistryError::Full);
         }
-        self.keep(&settings).await?;
+        if !self.keep(&settings).await? {
+            // Another instance has just added one.
+            self.sync_from_store().await?;
+            return Err(RegistryError::Taken(name));
+        }
         if !servers.add(settings, Origin::Api)? {
             return Err(RegistryError::Taken(name));
         }
@@ -326,7 +330,8 @@ impl Registry {
         self.server(&name)
     }
 
-    async fn keep(&self, settings: &ToolServer) -> Result<(), RegistryError> {
+    /// Stores an added server. Returns false if there is an added one of its name.
+    async fn keep(&self, settings: &ToolServer) -> Result<bool, RegistryError> {
         let unreadable = |e: serde_json::Error| ToolServerError {
             server: settings.name.clone(),
             reason: format!("cannot store its settings: {e}"),
@@ -335,7 +340,7 @@ impl Registry {
         let name = settings.name.clone();
         let enabled = settings.enabled;
         let kept = KeptServer { name, settings: Some(Secret::new(text)), enabled };
-        Ok(self.0.store.keep_tool_server(&kept).await?)
+        Ok(self.0.store.add_tool_server(&kept).await?)
     }
 
     /// Removes a server that was added. Cancels its calls; its child process has ended when this
@@ -378,11 +383,12 @@ impl Registry {
         if let Some(reason) = report.refused {
             return Err(ToolServerError { server: name.to_owned(), reason }.into());
         }
-        if report.source.origin == Origin::Api {
-            self.keep(&ToolServer { enabled, ..report.settings }).await?;
-        } else {
-            let kept = KeptServer { name: name.to_owned(), settings: None, enabled };
-            self.0.store.keep_tool_server(&kept).await?;
+        if report.source.origin != Origin::Api {
+            self.0.store.switch_configured_server(name, enabled).await?;
+        } else if !self.0.store.switch_tool_server(name, enabled).await? {
+            // Another instance has just removed it.
+            self.sync_from_store().await?;
+            return Err(unknown());
         }
         if let Some(run) = servers.switch(name, enabled)? {
             run.end("it was switched off").await;

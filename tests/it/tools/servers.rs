@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hearken::config::Config;
+use hearken_ports::store::{KeptServer, ToolStore as _};
 use hearken_proto::device::ListenMode;
+use hearken_store::SqlStore;
 use hearken_test_support::peers::{Listening, Peers};
 use hearken_test_support::tool_sources::{address, child};
 use hearken_test_support::{eventually, free_port};
@@ -197,6 +199,34 @@ async fn an_added_program_that_may_no_longer_run_is_listed_and_can_be_removed() 
     // Changes wait until the store has been read.
     assert_eq!(switch(&server, "busy", true).await.0, 404);
     assert!(listed(&server).await.is_empty(), "nor is it in the store");
+}
+
+#[tokio::test]
+async fn what_another_instance_has_just_changed_is_neither_undone_nor_overwritten() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&vendors, folder.path(), |_| {}).await;
+    let far = |name: &str| {
+        let url = format!("http://127.0.0.1:{}/mcp", free_port());
+        json!({"name": name, "url": url, "enabled": false})
+    };
+    assert_eq!(add(&server, far("far")).await.0, 201);
+    // The other instance has the same store.
+    let others = SqlStore::file(&folder.path().join("hearken.db")).unwrap();
+    assert!(others.forget_tool_server("far").await.unwrap());
+    let (status, told) = refused(switch(&server, "far", true).await);
+    assert_eq!(status, 404, "{told}");
+    assert!(others.tool_servers().await.unwrap().is_empty());
+    assert!(listed(&server).await.is_empty());
+    let text = far("near").to_string();
+    let settings = Some(hearken_base::Secret::new(text));
+    let near = KeptServer { name: "near".into(), settings, enabled: false };
+    assert!(others.add_tool_server(&near).await.unwrap());
+    let (status, told) = refused(add(&server, far("near")).await);
+    assert_eq!(status, 409, "{told}");
+    assert_eq!(others.tool_servers().await.unwrap(), [near]);
+    until(&server, "near", "disabled").await;
+    others.shut().await;
 }
 
 #[tokio::test]

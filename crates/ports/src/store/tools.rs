@@ -77,8 +77,15 @@ pub trait ToolStore: RoleStore + ToolTokenStore {
     /// Returns all servers, ordered by name.
     async fn tool_servers(&self) -> Result<Vec<KeptServer>, StoreError>;
 
-    /// Stores a server, replacing one with the same name.
-    async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError>;
+    /// Stores a server that was added, in place of the switch of one from the configuration. Returns
+    /// false if there is an added one of this name, which stays.
+    async fn add_tool_server(&self, server: &KeptServer) -> Result<bool, StoreError>;
+
+    /// Switches an added server on or off. Returns false if there is none of this name.
+    async fn switch_tool_server(&self, name: &str, enabled: bool) -> Result<bool, StoreError>;
+
+    /// Switches a server from the configuration on or off, in place of an added one of its name.
+    async fn switch_configured_server(&self, name: &str, enabled: bool) -> Result<(), StoreError>;
 
     /// Deletes a server. Returns false if there is none with this name.
     async fn forget_tool_server(&self, name: &str) -> Result<bool, StoreError>;

@@ -30,16 +30,46 @@ impl ToolStore for SqlStore {
         .await
     }
 
-    async fn keep_tool_server(&self, server: &KeptServer) -> Result<(), StoreError> {
+    async fn add_tool_server(&self, server: &KeptServer) -> Result<bool, StoreError> {
         in_time(async {
-            sqlx::query(
+            let added = sqlx::query(
                 "INSERT INTO tool_servers (name, settings, enabled) VALUES ($1, $2, $3) \
                  ON CONFLICT (name) DO UPDATE SET \
-                 settings = excluded.settings, enabled = excluded.enabled",
+                 settings = excluded.settings, enabled = excluded.enabled \
+                 WHERE tool_servers.settings IS NULL",
             )
             .bind(text(&server.name))
             .bind(server.settings.as_ref().map(|s| text(s.expose())))
             .bind(i64::from(server.enabled))
+            .execute(self.writer().await?.pool)
+            .await?;
+            Ok(added.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn switch_tool_server(&self, name: &str, enabled: bool) -> Result<bool, StoreError> {
+        in_time(async {
+            let sql = "UPDATE tool_servers SET enabled = $2 \
+                       WHERE name = $1 AND settings IS NOT NULL";
+            let switched = sqlx::query(sql)
+                .bind(text(name))
+                .bind(i64::from(enabled))
+                .execute(self.writer().await?.pool)
+                .await?;
+            Ok(switched.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn switch_configured_server(&self, name: &str, enabled: bool) -> Result<(), StoreError> {
+        in_time(async {
+            sqlx::query(
+                "INSERT INTO tool_servers (name, settings, enabled) VALUES ($1, NULL, $2) \
+                 ON CONFLICT (name) DO UPDATE SET settings = NULL, enabled = excluded.enabled",
+            )
+            .bind(text(name))
+            .bind(i64::from(enabled))
             .execute(self.writer().await?.pool)
             .await?;
             Ok(())

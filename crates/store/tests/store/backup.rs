@@ -70,10 +70,10 @@ async fn fill(store: &SqlStore) {
     assert!(DeviceStore::forget(store, &gone, at(2)).await.unwrap());
     store.set_tools_off(&id, &["x".into()]).await.unwrap();
     store.provision("sn", &[0, 255, 1]).await.unwrap();
-    for (name, settings) in [("one", Some(Secret::new("{\"token\":\"hidden\"}"))), ("two", None)] {
-        let server = KeptServer { name: name.into(), settings, enabled: name == "one" };
-        store.keep_tool_server(&server).await.unwrap();
-    }
+    let settings = Some(Secret::new("{\"token\":\"hidden\"}"));
+    let server = KeptServer { name: "one".into(), settings, enabled: true };
+    assert!(store.add_tool_server(&server).await.unwrap());
+    store.switch_configured_server("two", false).await.unwrap();
     let last_used = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_790_000_000_123);
     let kept = KeptSession { id: SessionId::new("t"), state: "{}".into(), last_used };
     store.keep(&kept, None).await.unwrap();

@@ -14,7 +14,7 @@ use hearken_test_support::places::Place;
 use super::{on_every_store, open};
 
 on_every_store!(
-    tool_servers_are_stored_replaced_and_deleted,
+    tool_servers_are_added_once_switched_and_deleted,
     devices_with_overrides_are_listed,
     pins_of_tools_are_added_once_replaced_and_deleted,
     tokens_of_tool_clients_are_listed_and_revoked_for_good,
@@ -25,15 +25,26 @@ fn server(name: &str, settings: Option<&str>, enabled: bool) -> KeptServer {
     KeptServer { name: name.into(), settings: settings.map(Secret::new), enabled }
 }
 
-async fn tool_servers_are_stored_replaced_and_deleted(place: Arc<Place>) {
+async fn tool_servers_are_added_once_switched_and_deleted(place: Arc<Place>) {
     let store = open(&place);
     assert_eq!(store.tool_servers().await.unwrap(), []);
-    for kept in [server("b", Some("{}"), true), server("a", None, false), server("b", None, false)]
-    {
-        store.keep_tool_server(&kept).await.unwrap();
+    let added = server("b", Some("{}"), true);
+    assert!(store.add_tool_server(&added).await.unwrap());
+    assert!(!store.add_tool_server(&server("b", Some("[]"), true)).await.unwrap());
+    store.switch_configured_server("a", false).await.unwrap();
+    assert_eq!(store.tool_servers().await.unwrap(), [server("a", None, false), added]);
+    assert!(store.switch_tool_server("b", false).await.unwrap());
+    let off = server("b", Some("{}"), false);
+    assert_eq!(store.tool_servers().await.unwrap(), [server("a", None, false), off]);
+    // One of the configuration is not an added one, nor one that was removed.
+    for other in ["a", "c"] {
+        assert!(!store.switch_tool_server(other, true).await.unwrap(), "{other}");
     }
-    let all = store.tool_servers().await.unwrap();
-    assert_eq!(all, [server("a", None, false), server("b", None, false)]);
+    // Each takes the place of the other kind.
+    let added = server("a", Some("{}"), true);
+    assert!(store.add_tool_server(&added).await.unwrap());
+    store.switch_configured_server("b", true).await.unwrap();
+    assert_eq!(store.tool_servers().await.unwrap(), [added, server("b", None, true)]);
     assert!(store.forget_tool_server("a").await.unwrap());
     assert!(!store.forget_tool_server("a").await.unwrap());
     assert_eq!(store.tool_servers().await.unwrap().len(), 1);

@@ -134,6 +134,9 @@ fn told(outcome: RoleOutcome, mut made: actix_web::HttpResponseBuilder) -> Route
             Err(refusal(Fault::Conflict, "there are 100 roles, the maximum: delete one"))
         }
         RoleOutcome::Unknown => Err(no_such_role()),
+        RoleOutcome::Overtaken => {
+            Err(refusal(Fault::Conflict, "others are changing the role: try again"))
+        }
     }
 }
 
@@ -197,8 +200,8 @@ pub(crate) async fn change(
     let mut fields = fields.0;
     let name = take_name(&mut fields)?;
     let change = |role: &Role| {
-        let settings = changed(&role.settings, fields).map_err(Refused::Request)?;
-        Ok((name.unwrap_or_else(|| role.name.clone()), settings))
+        let settings = changed(&role.settings, fields.clone()).map_err(Refused::Request)?;
+        Ok((name.clone().unwrap_or_else(|| role.name.clone()), settings))
     };
     let outcome = api.registry.change_role(&id, change).await.map_err(refusal_of)?;
     told(outcome, HttpResponse::Ok())
@@ -262,7 +265,7 @@ pub(crate) async fn restore(
     let Some(was) = found else {
         return Err(refusal(Fault::NotFound, "no such version of a role"));
     };
-    let change = |_: &Role| Ok::<_, Refused>((was.name, was.settings));
+    let change = |_: &Role| Ok::<_, Refused>((was.name.clone(), was.settings.clone()));
     let outcome = api.registry.change_role(&id, change).await.map_err(refusal_of)?;
     told(outcome, HttpResponse::Ok())
 }

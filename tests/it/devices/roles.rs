@@ -1,12 +1,21 @@
 //! Roles over REST: created, tried, assigned to a device, changed during its conversation, restored
 //! and deleted. Not for people, whose voices need a model.
 
+use std::cell::Cell;
+use std::sync::Arc;
+
 use futures_util::SinkExt as _;
 use hearken::config::Config;
-use hearken_test_support::eventually;
+use hearken_ports::role::RoleSettings;
+use hearken_ports::store::{Role, RoleOutcome, RoleStore as _, StoreError};
+use hearken_store::SqlStore;
 use hearken_test_support::vendors::Behaviour;
+use hearken_test_support::{eventually, tool_sources};
+use hearken_tool_sources::Registry;
+use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -376,4 +385,33 @@ fn in_role(asked: &Value, is_there: bool, turn: usize) {
     } else {
         assert_eq!(asked["messages"].as_array().unwrap().len(), 2 + 2 * turn, "{asked}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_role_is_made_to_what_another_instance_has_stored_meanwhile() {
+    let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+    let (sources, process) = tool_sources::sources(&[]);
+    let registry = Registry::new(sources, Arc::clone(&store) as _, false);
+    let first = registry.add_role("pirate".into(), RoleSettings::default()).await.unwrap();
+    let RoleOutcome::Done(first) = first else { panic!("it was not added") };
+    let calls = Cell::new(0);
+    let change = |role: &Role| {
+        calls.set(calls.get() + 1);
+        if calls.get() == 1 {
+            // What another instance stores after this one has read the role.
+            let settings = RoleSettings { voice: "hoarse".into(), ..role.settings.clone() };
+            let Role { role_id, version, name, .. } = role;
+            let now = Timestamp::UNIX_EPOCH;
+            let stored = store.change_role(role_id, *version, name, &settings, now);
+            tokio::task::block_in_place(|| Handle::current().block_on(stored)).unwrap();
+        }
+        let settings = RoleSettings { model: "bold".into(), ..role.settings.clone() };
+        Ok::<_, StoreError>((role.name.clone(), settings))
+    };
+    let changed = registry.change_role(&first.role_id, change).await.unwrap();
+    let RoleOutcome::Done(changed) = changed else { panic!("it was not changed") };
+    let RoleSettings { voice, model, .. } = &changed.settings;
+    assert_eq!((changed.version, voice.as_str(), model.as_str()), (3, "hoarse", "bold"));
+    assert_eq!(calls.get(), 2);
+    process.cancel();
 }

@@ -39,6 +39,8 @@ pub enum RoleOutcome {
     TooMany,
     /// There is no such role.
     Unknown,
+    /// The role has another version than the one that was changed; nothing has changed.
+    Overtaken,
 }
 
 /// Storage of roles. Every call ends within seconds, with an error if the store is down.
@@ -50,11 +52,12 @@ pub trait RoleStore: Send + Sync {
     /// Adds a role, as its first version.
     async fn add_role(&self, role: &Role) -> Result<RoleOutcome, StoreError>;
 
-    /// Adds a version of a role, with this name and these settings. Changes nothing if they equal
-    /// the current ones.
+    /// Adds a version of a role, with this name and these settings, if its current version has this
+    /// number. Changes nothing if they equal the current ones.
     async fn change_role(
         &self,
         role_id: &str,
+        version: i64,
         name: &str,
         settings: &RoleSettings,
         now: Timestamp,

@@ -72,6 +72,7 @@ impl RoleStore for SqlStore {
     async fn change_role(
         &self,
         role_id: &str,
+        version: i64,
         name: &str,
         settings: &RoleSettings,
         now: Timestamp,
@@ -84,7 +85,9 @@ impl RoleStore for SqlStore {
                 work.rollback().await?;
                 return Ok(RoleOutcome::Unknown);
             };
-            let outcome = if before.name != name && is_taken(&mut work, role_id, name).await? {
+            let outcome = if before.version != version {
+                RoleOutcome::Overtaken
+            } else if before.name != name && is_taken(&mut work, role_id, name).await? {
                 RoleOutcome::NameTaken
             } else if before.name == name && before.settings == *settings {
                 RoleOutcome::Done(Box::new(before))

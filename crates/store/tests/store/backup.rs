@@ -85,7 +85,7 @@ async fn fill(store: &SqlStore) {
     store.add_turn(&history::turn(1, "d1"), &history::sounds(&[0, 255])).await.unwrap();
     let role = roles::role("r1", "a\u{0}b 名");
     store.add_role(&role).await.unwrap();
-    store.change_role("r1", "other", &role.settings, at(3)).await.unwrap();
+    store.change_role("r1", 1, "other", &role.settings, at(3)).await.unwrap();
     store.set_role(&id, "r1").await.unwrap();
     store.add_usage(&[usage::row(1, "d1", 7)], at(0)).await.unwrap();
     store.add_tool_token(&tools::token("aa", 4)).await.unwrap();

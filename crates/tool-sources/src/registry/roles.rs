@@ -12,6 +12,9 @@ use uuid::Uuid;
 
 use super::Registry;
 
+/// Maximum number of attempts to change a role that other instances change, too.
+const CHANGE_ATTEMPTS: usize = 5;
+
 impl Registry {
     /// Returns all roles, by name.
     ///
@@ -46,25 +49,32 @@ impl Registry {
         Ok(outcome)
     }
 
-    /// Changes a role with this function, which returns its new name and settings.
+    /// Changes a role with this function, which returns its new name and settings from the current
+    /// version. It is called again if another instance has changed the role meanwhile.
     ///
     /// # Errors
     /// The store failed, or the function refuses.
     pub async fn change_role<E: From<StoreError>>(
         &self,
         role_id: &str,
-        change: impl FnOnce(&Role) -> Result<(String, RoleSettings), E>,
+        change: impl Fn(&Role) -> Result<(String, RoleSettings), E>,
     ) -> Result<RoleOutcome, E> {
         let _one_at_a_time = self.0.changing.lock().await;
-        let all = self.0.store.roles().await?;
-        let Some(role) = all.iter().find(|role| role.role_id == role_id) else {
-            return Ok(RoleOutcome::Unknown);
-        };
-        let (name, settings) = change(role)?;
-        let now = Timestamp::now();
-        let outcome = self.0.store.change_role(role_id, &name, &settings, now).await?;
-        self.take_roles().await?;
-        Ok(outcome)
+        let store = &self.0.store;
+        for _ in 0..CHANGE_ATTEMPTS {
+            let all = store.roles().await?;
+            let Some(role) = all.iter().find(|role| role.role_id == role_id) else {
+                return Ok(RoleOutcome::Unknown);
+            };
+            let (name, settings) = change(role)?;
+            let now = Timestamp::now();
+            let outcome = store.change_role(role_id, role.version, &name, &settings, now).await?;
+            if outcome != RoleOutcome::Overtaken {
+                self.take_roles().await?;
+                return Ok(outcome);
+            }
+        }
+        Ok(RoleOutcome::Overtaken)
     }
 
     /// Deletes a role; its devices and people have no tools of the server until they get another.

@@ -148,7 +148,12 @@ async fn admit(
     let known = match checked {
         Ok(()) if matches!(rule, AdmissionRule::Open | AdmissionRule::Token) => {
             let firmware = known_firmware(access, &caller.device_id).await;
+            // It may talk without the store.
             let household = access.is_of_household(request, &caller).await;
+            let household = household.unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot check if a device from outside is bound");
+                false
+            });
             return Ok(Admitted { caller, firmware, notice: None, household });
         }
         // A device whose code is not entered yet has no token.

@@ -93,17 +93,23 @@ impl AccessControl {
     }
 
     /// Returns true if a device with a token belongs to the household and may use its tools: it is
-    /// in a private network, or bound. False if the store fails.
-    pub(crate) async fn is_of_household(&self, request: &HttpRequest, caller: &Caller) -> bool {
+    /// in a private network, or bound.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) async fn is_of_household(
+        &self,
+        request: &HttpRequest,
+        caller: &Caller,
+    ) -> Result<bool, StoreError> {
         if !self.auth.is_from_outside(request) {
-            return true;
+            return Ok(true);
         }
-        let stored = self.store.device(&caller.device_id).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot check if a device from outside is bound");
-            None
-        });
-        !caller.client_id.is_empty()
-            && stored.is_some_and(|device| AdmissionRule::Bound.admits(&device, caller))
+        if caller.client_id.is_empty() {
+            return Ok(false);
+        }
+        let stored = self.store.device(&caller.device_id).await?;
+        Ok(stored.is_some_and(|device| AdmissionRule::Bound.admits(&device, caller)))
     }
 
     /// Records a booting device that needs a token or a binding, and decides what it receives.
@@ -227,7 +233,9 @@ impl AccessControl {
             for token in &tokens {
                 if self.check_token(request, &caller, token).await.is_ok() {
                     self.auth.allows(&caller.device_id)?;
-                    if self.is_of_household(request, &caller).await {
+                    let household = self.is_of_household(request, &caller).await;
+                    // Not a refusal: it would end the sockets of devices that were admitted before.
+                    if household.map_err(|e| store_failed(&e))? {
                         return Ok(());
                     }
                     let about = "a device from outside must be bound to use the tools";

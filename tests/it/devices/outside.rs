@@ -284,3 +284,32 @@ async fn devices_from_before_the_upgrade_stay_admitted_and_need_review() {
     let device = shown().await;
     assert_eq!((&device["bound"], &device["needs_review"]), (&json!(true), &json!(false)));
 }
+
+#[tokio::test]
+async fn a_failing_store_does_not_end_the_access_of_a_bound_device_from_outside_to_tools() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        guarded(config);
+        config.server.data_dir = folder.path().to_owned();
+        config.tools.builtin.enabled = vec!["get_current_time".into()];
+    })
+    .await;
+    let answer = boot_from_outside(&server).await;
+    let code = answer["activation"]["code"].as_str().unwrap();
+    assert_eq!(bind(&server, code).await.status(), 200);
+    let answer = boot_from_outside(&server).await;
+    let token = token_in(&answer);
+    assert_eq!(tool_call(&server, token).send().await.unwrap().status(), 200);
+    let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
+    sqlx::any::install_default_drivers();
+    let pool = AnyPoolOptions::new().connect(&url).await.unwrap();
+    // A status of 400 or above, but below 500, would end a socket of the device.
+    for (rename, status) in
+        [("ALTER TABLE devices RENAME TO gone", 503), ("ALTER TABLE gone RENAME TO devices", 200)]
+    {
+        sqlx::query(rename).execute(&pool).await.unwrap();
+        assert_eq!(tool_call(&server, token).send().await.unwrap().status(), status, "{rename}");
+    }
+    pool.close().await;
+}

@@ -20,6 +20,7 @@ use hearken_ports::{
 };
 use hearken_proto::json::weight;
 use hearken_proto::museum::{ParseRequest, Parsed};
+use jiff::Timestamp;
 use moka::future::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -36,6 +37,11 @@ const CALL_RESULT: &str = "ok: handed to the client, which carries it out";
 const MOST_COPIES: usize = 4;
 /// Client kind in the usage sums.
 const USAGE_KIND: &str = "museum";
+/// Field of the last stored message with the time at which its turn ended, in milliseconds since
+/// 1970. Heartbeats do not change it.
+const ENDED_MS: &str = "ended_ms";
+/// Smallest difference that counts as a clock that was set back: those of instances differ slightly.
+const SET_BACK: Duration = Duration::from_mins(1);
 /// Placeholder for unknown values.
 const UNKNOWN: &str = "-";
 
@@ -90,7 +96,7 @@ impl Museum {
         request: ParseRequest,
     ) -> Result<Parsed, MuseumError> {
         let settings = self.settings.get();
-        let memory = remembered(settings.max_messages, &session.history);
+        let memory = remembered(settings.max_messages, &session.history, self.now());
         let now = (self.ports.now)();
         let prompt = prompt(&settings, session, functions, &memory, &request, &now);
         let answer = self.cached_or_asked(prompt, functions).await?;
@@ -126,14 +132,18 @@ impl Museum {
         let mut former = session.history.clone();
         for _ in 0..MOST_COPIES {
             memory.commit(record, PlayedBack::ALL);
-            let kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
-            match store.keep_history(&session.id, &former, &kept, self.now()).await? {
+            let mut kept = memory.messages().iter().map(|m| json!(m)).collect::<Vec<_>>();
+            let now = self.now();
+            if let Some(Value::Object(last)) = kept.last_mut() {
+                last.insert(ENDED_MS.to_owned(), now.as_millisecond().into());
+            }
+            match store.keep_history(&session.id, &former, &kept, now).await? {
                 StoreOutcome::Kept => return Ok(()),
                 StoreOutcome::Closed => return Err(MuseumError::Gone),
                 StoreOutcome::Overtaken => {}
             }
             former = store.find(&session.id).await?.ok_or(MuseumError::Gone)?.history;
-            memory = remembered(self.settings.get().max_messages, &former);
+            memory = remembered(self.settings.get().max_messages, &former, now);
         }
         Err(MuseumError::Busy)
     }
@@ -192,9 +202,20 @@ fn key(model: &str, settings_version: u64, prompt: &Prompt) -> [u8; 32] {
 }
 
 /// Returns the memory of at most this many messages from stored ones.
-fn remembered(max_messages: usize, history: &[Value]) -> Memory {
-    let history = history.iter().filter_map(|m| serde_json::from_value(m.clone()).ok());
-    Memory::new(max_messages, history.collect())
+fn remembered(max_messages: usize, history: &[Value], now: Timestamp) -> Memory {
+    let messages = history.iter().filter_map(|m| serde_json::from_value(m.clone()).ok());
+    Memory::new(max_messages, messages.collect()).ended_before(since_last(history, now))
+}
+
+/// Returns the time since the last turn of stored messages ended; `None` if it is not known.
+fn since_last(history: &[Value], now: Timestamp) -> Option<Duration> {
+    let ended = history.last()?.get(ENDED_MS)?.as_i64()?;
+    let ended = Timestamp::from_millisecond(ended).ok()?;
+    match Duration::try_from(now.duration_since(ended)) {
+        Ok(passed) => Some(passed),
+        Err(_) if ended.duration_since(now).unsigned_abs() < SET_BACK => Some(Duration::ZERO),
+        Err(_) => None,
+    }
 }
 
 fn prompt(
@@ -230,6 +251,7 @@ fn prompt(
         tools: Arc::clone(&functions.offered),
         max_tokens: settings.max_tokens,
         temperature: settings.temperature,
+        since_last: memory.since_last(),
         ..Prompt::default()
     }
 }

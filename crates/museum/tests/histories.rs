@@ -1,15 +1,16 @@
 //! Remembered messages of museum sessions on a store in memory: with a model that refuses some of
-//! them, and with two instances whose locks do not exclude each other. Not for HTTP, nor for
-//! functions.
+//! them, with two instances whose locks do not exclude each other, and their age. Not for HTTP, nor
+//! for functions.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should say where")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_base::memory_pool::MemoryPool;
+use hearken_base::wall_clock::Clock;
 use hearken_cluster::LocalLocks;
 use hearken_dialogue::testkit::refusing::RefusingLlm;
 use hearken_dialogue::usage::{UsageMeter, UsageSettings};
@@ -25,9 +26,19 @@ use serde_json::json;
 use tokio::sync::Barrier;
 
 fn instance(llm: Arc<dyn Llm>, store: &Arc<SqlStore>, answers_for: Duration) -> Museum {
+    let settings = MuseumSettings { answers_for, ..MuseumSettings::default() };
+    instance_at(Arc::new(Timestamp::now), llm, store, settings)
+}
+
+fn instance_at(
+    clock: Clock,
+    llm: Arc<dyn Llm>,
+    store: &Arc<SqlStore>,
+    settings: MuseumSettings,
+) -> Museum {
     let ports = MuseumPorts {
-        clock: Arc::new(Timestamp::now),
-        expiry_clock: Arc::new(Timestamp::now),
+        clock: Arc::clone(&clock),
+        expiry_clock: clock,
         llm,
         store: store.clone(),
         locks: Arc::new(LocalLocks::new()),
@@ -37,7 +48,6 @@ fn instance(llm: Arc<dyn Llm>, store: &Arc<SqlStore>, answers_for: Duration) -> 
         memory_pool: MemoryPool::default(),
         usage: UsageMeter::new(UsageSettings::default(), || Date::ZERO),
     };
-    let settings = MuseumSettings { answers_for, ..MuseumSettings::default() };
     Museum::new(ports, settings)
 }
 
@@ -166,4 +176,40 @@ async fn two_instances_without_a_common_lock_lose_no_turn() {
         }
         assert!(kept.len() <= MuseumSettings::default().max_messages);
     }
+}
+
+/// A model that notes the age of the last turn in each prompt, in minutes.
+struct Ages {
+    inner: RefusingLlm,
+    minutes: Mutex<Vec<Option<u64>>>,
+}
+
+impl Llm for Ages {
+    fn reply(&self, prompt: Prompt) -> BoxStream<'static, Result<LlmDelta, ProviderError>> {
+        let minutes = prompt.since_last.map(|passed| passed.as_secs() / 60);
+        self.minutes.lock().unwrap().push(minutes);
+        self.inner.reply(prompt)
+    }
+}
+
+#[tokio::test]
+async fn each_prompt_has_the_age_of_the_last_turn_whatever_the_heartbeats() {
+    let minutes = Arc::new(AtomicI64::new(29_000_000));
+    let time = Arc::clone(&minutes);
+    let clock: Clock =
+        Arc::new(move || Timestamp::from_second(60 * time.load(Ordering::Relaxed)).unwrap());
+    let llm = Arc::new(Ages { inner: RefusingLlm::new(), minutes: Mutex::default() });
+    let session_timeout = Duration::from_secs(3_600);
+    let settings = MuseumSettings { session_timeout, ..MuseumSettings::default() };
+    let store = memory();
+    let museum = instance_at(clock, llm.clone(), &store, settings);
+    let id = register(&museum).await;
+    for (number, passed) in [0, 5, 20, -300].into_iter().enumerate() {
+        minutes.fetch_add(passed - 1, Ordering::Relaxed);
+        museum.heartbeat(&id).await.unwrap();
+        minutes.fetch_add(1, Ordering::Relaxed);
+        parse(&museum, &id, &format!("number {number}")).await.unwrap();
+    }
+    // Of a clock that was set back by hours, nothing is known.
+    assert_eq!(*llm.minutes.lock().unwrap(), [None, Some(5), Some(20), None]);
 }

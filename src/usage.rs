@@ -1,5 +1,6 @@
 //! Daily usage: stores the meter's counts periodically, and reports them. Not for what is counted, nor for limits.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use tokio::sync::Mutex;
 use tokio::time::interval;
+use uuid::Uuid;
 
 /// Interval at which counts are stored.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -31,8 +33,36 @@ pub struct DailyUsage {
     zone: TimeZone,
     /// True if other instances add to the same rows.
     others: bool,
-    /// Held while counts are being stored. Contains the day whose stored rows were last read.
-    saving: Arc<Mutex<Option<Date>>>,
+    /// Held while counts are being stored.
+    saving: Arc<Mutex<Saving>>,
+}
+
+/// Counts that are being stored.
+#[derive(Default)]
+struct Saving {
+    /// Those that are not confirmed as stored. The store may have added the first ones: they are
+    /// sent again as they are, and the store knows them by their ids.
+    batches: VecDeque<UsageBatch>,
+    /// Day whose stored rows were last read.
+    day_read: Option<Date>,
+}
+
+/// Counts that are stored together.
+struct UsageBatch {
+    id: String,
+    rows: Vec<(UsageKey, Used)>,
+    since: Timestamp,
+}
+
+impl UsageBatch {
+    fn of(unsaved: &UnsavedUsage) -> impl Iterator<Item = Self> {
+        let since = unsaved.since.unwrap_or_else(Timestamp::now);
+        unsaved.rows.chunks(AT_ONCE).map(move |rows| Self {
+            id: Uuid::new_v4().to_string(),
+            rows: rows.to_vec(),
+            since,
+        })
+    }
 }
 
 /// Usage since a day.
@@ -106,23 +136,24 @@ impl DailyUsage {
     }
 
     async fn save_whole(self) -> Result<(), StoreError> {
-        let mut loaded = self.saving.lock().await;
-        let UnsavedUsage { mut rows, since } = self.meter.take_unsaved();
-        while !rows.is_empty() {
-            let next = &rows[..rows.len().min(AT_ONCE)];
-            let began = since.unwrap_or_else(Timestamp::now);
-            if let Err(error) = self.store.add_usage(next, began).await {
-                self.meter.put_back(UnsavedUsage { rows, since });
-                return Err(error);
-            }
-            let stored = next.len();
-            rows.drain(..stored);
-        }
+        let mut saving = self.saving.lock().await;
+        self.add(&mut saving.batches).await?;
+        saving.batches.extend(UsageBatch::of(&self.meter.take_unsaved()));
+        self.add(&mut saving.batches).await?;
         let today = self.meter.today();
-        if self.others || *loaded != Some(today) {
+        if self.others || saving.day_read != Some(today) {
             let stored: Vec<(UsageKey, Used)> = self.store.usage_of_day(today, MOST_ROWS).await?;
             self.meter.set_stored(today, &stored);
-            *loaded = Some(today);
+            saving.day_read = Some(today);
+        }
+        Ok(())
+    }
+
+    /// Stores these batches. Those that the store has not confirmed stay.
+    async fn add(&self, batches: &mut VecDeque<UsageBatch>) -> Result<(), StoreError> {
+        while let Some(UsageBatch { id, rows, since }) = batches.front() {
+            self.store.add_usage(id, rows, *since).await?;
+            batches.pop_front();
         }
         Ok(())
     }
@@ -161,5 +192,79 @@ impl DailyUsage {
         self.meter.forget(device.as_str());
         self.save().await?;
         self.store.forget_usage_of(device).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+    use hearken_dialogue::usage::UsageSettings;
+    use hearken_store::SqlStore;
+    use jiff::civil::date;
+
+    use super::*;
+
+    /// A store whose answer to the first addition is lost.
+    struct Unanswered {
+        store: SqlStore,
+        loses: AtomicBool,
+    }
+
+    #[async_trait]
+    impl UsageStore for Unanswered {
+        async fn add_usage(
+            &self,
+            batch: &str,
+            rows: &[(UsageKey, Used)],
+            since: Timestamp,
+        ) -> Result<(), StoreError> {
+            self.store.add_usage(batch, rows, since).await?;
+            if self.loses.swap(false, Ordering::Relaxed) {
+                return Err(StoreError::new(StoreErrorKind::Unavailable));
+            }
+            Ok(())
+        }
+
+        async fn usage_of_day(
+            &self,
+            day: Date,
+            most: u32,
+        ) -> Result<Vec<(UsageKey, Used)>, StoreError> {
+            self.store.usage_of_day(day, most).await
+        }
+
+        async fn usage_by(
+            &self,
+            group: UsageGroup,
+            from: Date,
+            most: u32,
+        ) -> Result<Vec<(String, Used)>, StoreError> {
+            self.store.usage_by(group, from, most).await
+        }
+
+        async fn forget_usage_of(&self, device: &DeviceId) -> Result<(), StoreError> {
+            self.store.forget_usage_of(device).await
+        }
+
+        async fn delete_usage_before(&self, day: Date) -> Result<u64, StoreError> {
+            self.store.delete_usage_before(day).await
+        }
+    }
+
+    #[tokio::test]
+    async fn usage_is_counted_once_if_the_answer_of_the_store_is_lost() {
+        let store = SqlStore::at("sqlite::memory:").unwrap();
+        let store = Arc::new(Unanswered { store, loses: AtomicBool::new(true) });
+        let meter = UsageMeter::new(UsageSettings::default(), || date(2026, 11, 1));
+        let usage = DailyUsage::new(meter.clone(), store, TimeZone::UTC, false);
+        let turn = Used { turns: 1, ..Used::default() };
+        meter.count("voice", "a", "", &turn);
+        usage.save().await.unwrap_err();
+        meter.count("voice", "a", "", &turn);
+        let report = usage.report(1).await.unwrap();
+        let [days, ..] = report.groups;
+        assert_eq!(days, [("2026-11-01".to_owned(), Used { turns: 2, ..Used::default() })]);
     }
 }

@@ -309,14 +309,6 @@ impl UsageMeter {
         UnsavedUsage { since: sums.since.take(), rows: sums.unsaved.drain().collect() }
     }
 
-    /// Restores sums that could not be stored.
-    pub fn put_back(&self, unsaved: UnsavedUsage) {
-        let mut sums = self.sums();
-        for (key, used) in unsaved.rows {
-            sums.save_later(key, &used, unsaved.since);
-        }
-    }
-
     /// Replaces today's sums by the stored and the unsaved ones.
     pub fn set_stored(&self, day: Date, rows: &[(UsageKey, Used)]) {
         let mut sums = self.sums();

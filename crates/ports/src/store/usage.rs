@@ -24,11 +24,13 @@ pub enum UsageGroup {
 /// Storage of usage. Every call ends within seconds, with an error if the store is down.
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// Adds the usage since the last call, by turns that started at this time or later. All or
+    /// Adds a batch of usage, by turns that started at this time or later, unless the batch with
+    /// this unique id was added within the last hour: the caller repeats a call that failed. All or
     /// nothing is added. Devices that were deleted since then, on any instance, have no id in the
     /// sums.
     async fn add_usage(
         &self,
+        batch: &str,
         rows: &[(UsageKey, Used)],
         since: Timestamp,
     ) -> Result<(), StoreError>;

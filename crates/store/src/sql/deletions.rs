@@ -1,5 +1,6 @@
-//! SQL of recent deletions. Turns that started before a deletion must not store its data again. Not
-//! for deleting.
+//! SQL of recent deletions, and of recent batches of usage. Turns that started before a deletion must
+//! not store its data again, and a batch whose answer was lost must not be added again. Not for
+//! deleting, nor for adding.
 
 use std::collections::HashSet;
 
@@ -26,6 +27,8 @@ pub(super) enum DeletionKind {
     Turn,
     /// Device.
     Device,
+    /// No deletion: a batch of usage that was added, by its id.
+    UsageBatch,
 }
 
 impl DeletionKind {
@@ -34,6 +37,7 @@ impl DeletionKind {
             Self::History => "history",
             Self::Turn => "turn",
             Self::Device => "device",
+            Self::UsageBatch => "usage",
         }
     }
 }
@@ -56,6 +60,25 @@ pub(super) async fn note(
     .execute(&mut **work)
     .await?;
     forget_old(work, now).await
+}
+
+/// Records a name, unless it is recorded. Returns false if it is. If another transaction has just
+/// recorded it, waits for its end.
+pub(super) async fn note_once(
+    work: &mut StoreTransaction,
+    kind: DeletionKind,
+    name: &str,
+    now: Timestamp,
+) -> Result<bool, SqlError> {
+    let sql = "INSERT INTO deletions (kind, client, until_ms) VALUES ($1, $2, $3) \
+               ON CONFLICT (kind, client) DO NOTHING";
+    let noted = sqlx::query(sql)
+        .bind(kind.name())
+        .bind(text(name))
+        .bind(now.as_millisecond())
+        .execute(&mut **work)
+        .await?;
+    Ok(noted.rows_affected() > 0)
 }
 
 /// Removes deletions that no running turn can precede, and those recorded by a clock that was

@@ -76,11 +76,17 @@ fn key(row: &AnyRow) -> Result<UsageKey, SqlError> {
 impl UsageStore for SqlStore {
     async fn add_usage(
         &self,
+        batch: &str,
         rows: &[(UsageKey, Used)],
         since: Timestamp,
     ) -> Result<(), StoreError> {
         in_time(async {
             let mut work = self.begin().await?;
+            let is_new =
+                deletions::note_once(&mut work, DeletionKind::UsageBatch, batch, wall_clock::now());
+            if !is_new.await? {
+                return work.rollback().await;
+            }
             for (key, used) in rows {
                 add(&mut work, key, used).await?;
             }
@@ -91,6 +97,7 @@ impl UsageStore for SqlStore {
                     forget(&mut work, &device).await?;
                 }
             }
+            deletions::forget_old(&mut work, now).await?;
             work.commit().await
         })
         .await

@@ -87,7 +87,7 @@ async fn fill(store: &SqlStore) {
     store.add_role(&role).await.unwrap();
     store.change_role("r1", 1, "other", &role.settings, at(3)).await.unwrap();
     store.set_role(&id, "r1").await.unwrap();
-    store.add_usage(&[usage::row(1, "d1", 7)], at(0)).await.unwrap();
+    store.add_usage("b1", &[usage::row(1, "d1", 7)], at(0)).await.unwrap();
     store.add_tool_token(&tools::token("aa", 4)).await.unwrap();
     store.revoke_tool_token("aa", at(5)).await.unwrap();
     talk(store).await;

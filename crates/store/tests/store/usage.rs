@@ -16,6 +16,7 @@ use super::{on_every_store, open};
 on_every_store!(
     additions_count_for_their_day_device_role_and_kind,
     concurrent_additions_of_instances_are_all_counted,
+    a_batch_that_is_added_again_counts_once,
     a_forgotten_device_stays_in_the_sums_without_its_id,
     a_turn_that_ends_after_its_device_was_deleted_does_not_bring_back_its_id,
 );
@@ -65,16 +66,17 @@ fn told(sums: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 async fn additions_count_for_their_day_device_role_and_kind(place: Arc<Place>) {
     let store = open(&place);
-    store.add_usage(&[], LONG_AGO).await.unwrap();
+    store.add_usage("0", &[], LONG_AGO).await.unwrap();
     assert_eq!(sums(&store, UsageGroup::Day, 1).await, []);
     let first = [
         (key(1, "voice", "a", "kids"), used(2)),
         (key(1, "voice", "b", ""), used(8)),
         (key(2, "text", "", ""), used(4)),
     ];
-    store.add_usage(&first, LONG_AGO).await.unwrap();
+    store.add_usage("1", &first, LONG_AGO).await.unwrap();
     store
         .add_usage(
+            "2",
             &[(key(2, "voice", "a", ""), used(2)), (key(1, "voice", "a", "kids"), used(2))],
             LONG_AGO,
         )
@@ -106,10 +108,32 @@ async fn concurrent_additions_of_instances_are_all_counted(place: Arc<Place>) {
     let stores = [open(&place), open(&place)];
     let adding = (0..40_usize).map(|number| {
         let store = &stores[number % 2];
-        async move { store.add_usage(&[row(1, "a", 2), row(1, "b", 2)], LONG_AGO).await.unwrap() }
+        let batch = number.to_string();
+        let rows = [row(1, "a", 2), row(1, "b", 2)];
+        async move { store.add_usage(&batch, &rows, LONG_AGO).await.unwrap() }
     });
     futures_util::future::join_all(adding).await;
     assert_eq!(sums(&stores[0], UsageGroup::Day, 1).await, told(&[("2026-11-01", 160)]));
+}
+
+async fn a_batch_that_is_added_again_counts_once(place: Arc<Place>) {
+    let store = open(&place);
+    let rows = [row(1, "a", 2)];
+    for batch in ["1", "1", "2", "1"] {
+        store.add_usage(batch, &rows, LONG_AGO).await.unwrap();
+    }
+    let store = open_again(&place, store).await;
+    assert_eq!(sums(&store, UsageGroup::Day, 1).await, told(&[("2026-11-01", 4)]));
+    if !place.is_shared() {
+        return;
+    }
+    // The database may still be at the first call when it is repeated.
+    let stores = [open(&place), open(&place)];
+    let adding = stores.iter().map(|store| store.add_usage("3", &rows, LONG_AGO));
+    for added in futures_util::future::join_all(adding).await {
+        added.unwrap();
+    }
+    assert_eq!(sums(&store, UsageGroup::Day, 1).await, told(&[("2026-11-01", 6)]));
 }
 
 async fn a_turn_that_ends_after_its_device_was_deleted_does_not_bring_back_its_id(
@@ -122,17 +146,17 @@ async fn a_turn_that_ends_after_its_device_was_deleted_does_not_bring_back_its_i
     let [here, there] = [open(&place), open(&place)];
     let began = Timestamp::now();
     there.forget_usage_of(&DeviceId::new("a")).await.unwrap();
-    here.add_usage(&[row(1, "a", 2), row(1, "b", 4)], began).await.unwrap();
+    here.add_usage("1", &[row(1, "a", 2), row(1, "b", 4)], began).await.unwrap();
     assert_eq!(sums(&here, UsageGroup::Device, 1).await, told(&[("b", 4), ("", 2)]));
     let later = Timestamp::now().checked_add(SignedDuration::from_secs(1)).unwrap();
-    here.add_usage(&[row(1, "a", 1)], later).await.unwrap();
+    here.add_usage("2", &[row(1, "a", 1)], later).await.unwrap();
     assert_eq!(sums(&here, UsageGroup::Device, 1).await, told(&[("b", 4), ("", 2), ("a", 1)]));
 }
 
 async fn a_forgotten_device_stays_in_the_sums_without_its_id(place: Arc<Place>) {
     let store = open(&place);
     store
-        .add_usage(&[row(1, "a", 2), row(1, "", 4), row(2, "a", 2), row(1, "b", 2)], LONG_AGO)
+        .add_usage("1", &[row(1, "a", 2), row(1, "", 4), row(2, "a", 2), row(1, "b", 2)], LONG_AGO)
         .await
         .unwrap();
     for _ in 0..2 {

@@ -90,6 +90,31 @@ fn the_data_folder_of_an_instance_is_on_a_volume() {
 }
 
 #[test]
+fn nginx_knows_the_port_that_its_container_publishes() {
+    let compose = compose();
+    let nginx = &compose["services"]["nginx"];
+    let environment = key(nginx, "environment");
+    let port = environment["HEARKEN_PORT"].as_str().unwrap();
+    assert_eq!(words(key(nginx, "ports")), [format!("{port}:80")]);
+    // The image writes each file of its folder of templates, without the suffix, to this folder.
+    let folder = environment["NGINX_ENVSUBST_OUTPUT_DIR"].as_str().unwrap();
+    assert!(words(key(nginx, "tmpfs")).iter().any(|t| t.starts_with(&format!("{folder}:"))));
+    let mut mounted = words(key(nginx, "volumes")).into_iter();
+    let template = "./nginx-port.conf.template:/etc/nginx/templates/";
+    let written = mounted.find_map(|volume| volume.strip_prefix(template)).unwrap();
+    let written = format!("{folder}/{}", written.trim_end_matches(".template:ro"));
+    let config = text("nginx.conf");
+    let (_, included) = config.split_once("        include ").unwrap();
+    let (included, _) = included.split_once(';').unwrap();
+    let (before, after) = included.split_once('*').unwrap();
+    assert!(written.starts_with(before) && written.ends_with(after), "{written}: {included}");
+    let template = text("nginx-port.conf.template");
+    assert_eq!(template.lines().last(), Some("80 ${HEARKEN_PORT};"));
+    assert!(config.contains("\n        listen 80;\n"));
+    assert!(config.contains("    proxy_set_header X-Forwarded-Port $public_port;\n"));
+}
+
+#[test]
 fn nginx_admits_the_largest_bodies_of_each_route() {
     let config = text("nginx.conf");
     let limit = |block: &str| {

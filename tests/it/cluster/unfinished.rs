@@ -1,5 +1,5 @@
-//! Clients of nginx that begin requests and do not end them. The service behind it is a small one:
-//! not for the instances.
+//! Clients of nginx that begin requests and do not end them, and the port that it reports. The
+//! service behind it is a small one: not for the instances.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -117,6 +117,29 @@ async fn one_address_cannot_take_all_connections_with_unfinished_requests() {
         let is_open = read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
         assert!(is_open, "a connection within the limit was closed");
     }
+}
+
+#[tokio::test]
+async fn nginx_in_a_container_reports_the_port_that_is_published() {
+    if !there_is("the port of nginx in a container") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let template = hearken_test_support::repository().join("deploy/nginx-port.conf.template");
+    let template = std::fs::read_to_string(template).unwrap();
+    let written = folder.path().join("hearken-port.conf");
+    std::fs::write(&written, template.replace("${HEARKEN_PORT}", "8443")).unwrap();
+    let place = folder.path().join("hearken-port*.conf").display().to_string();
+    let changes = [
+        ("/run/hearken-port*.conf", place.as_str()),
+        // It listens on port 80 of its container only.
+        ("map $proxy_protocol_server_port ", "map 80 "),
+    ];
+    let service = Service::start().await;
+    let (_nginx, port) = nginx_before(&service, folder.path(), &changes).await;
+    let head = reqwest::get(health(port)).await.unwrap().text().await.unwrap();
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("x-forwarded-port: 8443\r\n"), "{head}");
 }
 
 #[tokio::test]

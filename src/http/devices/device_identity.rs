@@ -127,9 +127,10 @@ impl AccessControl {
         }
         let stored = async {
             match rule {
-                AdmissionRule::Open => self.store.report(report, ClientRule::First, now).await,
-                // A report alone gives no token: the latest client may be recorded.
-                AdmissionRule::Code => self.store.report(report, ClientRule::Latest, now).await,
+                // With a code, too: an administrator may bind the recorded client without it.
+                AdmissionRule::Open | AdmissionRule::Code => {
+                    self.store.report(report, ClientRule::First, now).await
+                }
                 _ => self.report_from_outside(rule, caller, report, now).await,
             }
         };
@@ -182,6 +183,26 @@ impl AccessControl {
         let asked = CodeRequest { device_id, client_id, address: &address };
         let waiting = self.store.activation(asked, self.ota.code_lifetime, now);
         waiting.await.map_err(|e| store_failed(&e))
+    }
+
+    /// Checks that an administrator who binds a device without a code, and names no client, can only
+    /// mean its recorded client: a stranger may have asked first.
+    pub(crate) async fn check_recorded_client(
+        &self,
+        device: &Device,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        // Strangers cannot hinder a device whose owner is known.
+        if counts_as_bound(device) {
+            return Ok(());
+        }
+        let others = self.store.is_wanted_by_others(&device.device_id, &device.client_id, now);
+        if others.await.map_err(|e| store_failed(&e))? {
+            let about = "several clients have asked for this device id: enter the code of the right one, or create \
+                         a token for its `client_id`";
+            return Err(refusal(Fault::Conflict, about));
+        }
+        Ok(())
     }
 
     /// Checks the token of a device, unless it needs none. If the store fails, only the token is

@@ -372,12 +372,15 @@ pub(crate) async fn change(
 /// Binds a device to its client, without its code.
 async fn confirm(access: &AccessControl, id: &DeviceId) -> Result<(), Refusal> {
     let known = access.store.device(id).await.map_err(|e| store_failed(&e))?;
-    let client = known.ok_or_else(no_such_device)?.client_id;
-    if client.expose().is_empty() {
+    let device = known.ok_or_else(no_such_device)?;
+    let client = &device.client_id;
+    if client.is_empty() {
         let about = "the owner of this id is unknown: enter the device's code, or create a token";
         return Err(refusal(Fault::Conflict, about));
     }
-    let bound = access.store.confirm(id, &client, Timestamp::now()).await;
+    let now = Timestamp::now();
+    access.check_recorded_client(&device, now).await?;
+    let bound = access.store.confirm(id, client, now).await;
     bound.map_err(|e| store_failed(&e))?.map(|_| ()).ok_or_else(|| {
         refusal(Fault::Conflict, "another client just claimed the device: try again")
     })

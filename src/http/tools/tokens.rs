@@ -95,10 +95,17 @@ pub(crate) async fn make_for_device(
     let holder = access.store.token_holder(&device_id).await.map_err(|e| store_failed(&e))?;
     let client_id = match (wanted, holder.client_id) {
         (Some(wanted), Some(own)) if !same(wanted.expose(), own.expose()) => {
-            let about = "the device belongs to another client: leave `client_id` out";
+            let about = "the device belongs to another client: enter the code of this one, or leave `client_id` out";
             return Err(refusal(Fault::Conflict, about));
         }
-        (Some(client), _) | (None, Some(client)) => client,
+        (Some(client), _) => client,
+        (None, Some(client)) => {
+            let device = access.store.device(&device_id).await.map_err(|e| store_failed(&e))?;
+            if let Some(device) = device {
+                access.check_recorded_client(&device, Timestamp::now()).await?;
+            }
+            client
+        }
         // An id without a client would be usable by anyone who knows it.
         (None, None) => Secret::new(uuid::Uuid::new_v4().to_string()),
     };

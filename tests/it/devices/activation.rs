@@ -4,8 +4,9 @@ use hmac::{Hmac, Mac as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
+use sqlx::any::AnyPoolOptions;
 
-use super::{CLIENT, DEVICE, as_admin, as_device, bind, binding, boot, read};
+use super::{CLIENT, DEVICE, as_admin, as_device, bind, binding, boot, boot_as, read};
 use crate::support::app::{TestServer, Vendors};
 
 const SERIAL: &str = "SN-0001";
@@ -112,6 +113,73 @@ async fn another_client_with_the_id_of_a_bound_device_is_unbound() {
     assert_eq!(told["websocket"]["token"], "");
     let told = boot(&server).await;
     assert_eq!(told.get("activation"), None, "the bound client is unaffected: {CLIENT}");
+}
+
+#[tokio::test]
+async fn a_stranger_who_repeats_the_boot_of_a_device_is_not_bound_without_its_code() {
+    let vendors = Vendors::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&vendors, |config| {
+        binding(config);
+        config.server.data_dir = folder.path().to_owned();
+    })
+    .await;
+    let one = format!("/api/devices/{DEVICE}");
+    let bound = async || {
+        let asked = as_admin(&server, Method::PATCH, &one).json(&json!({"bound": true}));
+        read(asked.send().await.unwrap()).await
+    };
+    let made = async |body: Value| {
+        let asked = as_admin(&server, Method::POST, &format!("{one}/tokens")).json(&body);
+        read(asked.send().await.unwrap()).await
+    };
+    let is_admitted = async |client: &str| {
+        let told = boot_as(&server, client).await;
+        told["websocket"]["token"].as_str().unwrap().len() > 40
+    };
+    let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
+    sqlx::any::install_default_drivers();
+    let pool = AnyPoolOptions::new().connect(&url).await.unwrap();
+    // The second time, the codes have expired, and the stranger repeats the boot once more.
+    for _ in 0..2 {
+        assert!(!is_admitted(CLIENT).await);
+        for _ in 0..3 {
+            assert!(!is_admitted("a stranger").await);
+        }
+        for (status, told) in [bound().await, made(json!({})).await] {
+            assert!(status == 409 && told.to_string().contains("enter the code"), "{told}");
+        }
+        let (status, told) = made(json!({"client_id": "a stranger"})).await;
+        assert_eq!(status, 409, "{told}");
+        sqlx::query("DELETE FROM activations").execute(&pool).await.unwrap();
+        assert!(!is_admitted("a stranger").await);
+        assert_eq!(bound().await.0, 409);
+    }
+    // The client of the first boot is the one that is bound when all codes have expired.
+    sqlx::query("DELETE FROM activations").execute(&pool).await.unwrap();
+    pool.close().await;
+    let (status, told) = bound().await;
+    assert_eq!((status, &told["bound"]), (200, &json!(true)), "{told}");
+    assert!(is_admitted(CLIENT).await && !is_admitted("a stranger").await);
+    // Its owner is known now: a stranger with a code hinders neither.
+    let (status, told) = made(json!({})).await;
+    assert_eq!((status, &told["client_id"]), (201, &json!(CLIENT)), "{told}");
+    assert_eq!(bound().await.0, 200);
+}
+
+#[tokio::test]
+async fn a_token_for_a_named_client_binds_it_although_others_have_asked() {
+    let vendors = Vendors::start().await;
+    let server = TestServer::start(&vendors, binding).await;
+    for client in [CLIENT, "a stranger"] {
+        assert_eq!(boot_as(&server, client).await["websocket"]["token"], "", "{client}");
+    }
+    let path = format!("/api/devices/{DEVICE}/tokens");
+    let made = as_admin(&server, Method::POST, &path).json(&json!({"client_id": CLIENT}));
+    let (status, told) = read(made.send().await.unwrap()).await;
+    assert_eq!(status, 201, "{told}");
+    assert!(boot(&server).await["websocket"]["token"].as_str().unwrap().len() > 40);
+    assert_eq!(boot_as(&server, "a stranger").await["websocket"]["token"], "");
 }
 
 #[tokio::test]

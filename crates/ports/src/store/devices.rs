@@ -172,6 +172,14 @@ pub trait DeviceStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Activation>, StoreError>;
 
+    /// Returns true if a code that is valid is that of this device for another client than this one.
+    async fn is_wanted_by_others(
+        &self,
+        id: &DeviceId,
+        client_id: &Secret,
+        now: Timestamp,
+    ) -> Result<bool, StoreError>;
+
     /// Binds the device with this code, and names it; `None` if no device has this code. If it
     /// belonged to another client, revokes its tokens.
     async fn bind(

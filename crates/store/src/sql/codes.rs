@@ -163,4 +163,21 @@ impl SqlStore {
         .await?;
         row.as_ref().map(activation).transpose()
     }
+
+    pub(super) async fn has_code_of_others(
+        &self,
+        id: &DeviceId,
+        client_id: &Secret,
+        now: Timestamp,
+    ) -> Result<bool, SqlError> {
+        let sql = "SELECT COUNT(*) FROM activations WHERE device_id = $1 AND client_id <> $2 \
+                   AND code IS NOT NULL AND expires_ms > $3";
+        let others: i64 = sqlx::query_scalar(sql)
+            .bind(text(id.as_str()))
+            .bind(text(client_id.expose()))
+            .bind(now.as_millisecond())
+            .fetch_one(self.pool().await?)
+            .await?;
+        Ok(others > 0)
+    }
 }

@@ -206,6 +206,15 @@ impl DeviceStore for SqlStore {
         in_time(self.waiting_code(id, client_id, now)).await
     }
 
+    async fn is_wanted_by_others(
+        &self,
+        id: &DeviceId,
+        client_id: &Secret,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        in_time(self.has_code_of_others(id, client_id, now)).await
+    }
+
     async fn bind(
         &self,
         code: &str,

@@ -136,6 +136,14 @@ async fn bindings(store: &SqlStore) {
     );
     assert_eq!(store.waiting(&id("b"), &Secret::new("z"), at(7)).await.unwrap(), None);
 
+    let others = async |client: &str, now| {
+        store.is_wanted_by_others(&id("b"), &Secret::new(client), now).await.unwrap()
+    };
+    for client in ["x", "y", "z"] {
+        assert!(others(client, at(7)).await, "{client}");
+        let late = activation.expires + SignedDuration::from_hours(1);
+        assert!(!others(client, late).await, "{client}: they have expired");
+    }
     let wrong = if code == "123456" { "654321" } else { "123456" };
     assert_eq!(store.bind(wrong, None, at(8)).await.unwrap(), None);
     let bound = store.bind(&code, Some("lamp"), at(8)).await.unwrap().unwrap();
@@ -144,6 +152,7 @@ async fn bindings(store: &SqlStore) {
     assert_eq!(store.bind(&code, None, at(8)).await.unwrap(), None, "a code works once");
     let late = other.code.unwrap();
     assert_eq!(store.bind(&late, None, at(8)).await.unwrap(), None, "the device is bound already");
+    assert!(!others("x", at(8)).await, "no code is pending");
     let waited = store.waiting(&id("b"), &Secret::new("x"), at(9)).await.unwrap().unwrap();
     assert_eq!((waited.code, waited.challenge), (None, activation.challenge));
 

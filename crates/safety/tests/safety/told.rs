@@ -86,7 +86,7 @@ fn bare(report: &str) -> &str {
     report.trim_end_matches(['.', '!', '?', '。', '！', '？', ' '])
 }
 
-/// Asserts that each text that `tell` makes of a report has its topic, and that there are at least so many.
+/// Asserts that each text that `tell` makes of a report has its topic, and that there are at least `least`.
 fn all_keep_their_topic(file: usize, least: usize, tell: impl Fn(Topic, &str) -> Vec<String>) {
     let safety = Safety::new(Region::default());
     let danger = |text: &str| -> Option<Topic> {

@@ -200,7 +200,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use async_trait::async_trait;
-    use hearken_dialogue::usage::UsageSettings;
+    use hearken_dialogue::usage::{UsageAccount, UsageSettings};
+    use hearken_ports::Usage;
     use hearken_store::SqlStore;
     use jiff::civil::date;
 
@@ -266,5 +267,18 @@ mod tests {
         let report = usage.report(1).await.unwrap();
         let [days, ..] = report.groups;
         assert_eq!(days, [("2026-11-01".to_owned(), Used { turns: 2, ..Used::default() })]);
+    }
+
+    #[tokio::test]
+    async fn a_device_that_is_deleted_while_its_picture_is_described_is_not_listed_again() {
+        let store = Arc::new(SqlStore::at("sqlite::memory:").unwrap());
+        let meter = UsageMeter::new(UsageSettings::default(), || date(2026, 11, 1));
+        let usage = DailyUsage::new(meter.clone(), store, TimeZone::UTC, false);
+        let account = UsageAccount::new(meter, "voice", "a", None, wall_clock::now());
+        usage.forget(&DeviceId::new("a")).await.unwrap();
+        account.count(&Usage { prompt_tokens: 7, ..Usage::default() });
+        let report = usage.report(1).await.unwrap();
+        let [_, devices, ..] = report.groups;
+        assert_eq!(devices, [(String::new(), Used { prompt_tokens: 7, ..Used::default() })]);
     }
 }

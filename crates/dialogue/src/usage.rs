@@ -333,18 +333,21 @@ pub struct UsageAccount {
     kind: &'static str,
     device: String,
     role: Option<Arc<AssignedRole>>,
+    began: Timestamp,
 }
 
 impl UsageAccount {
     /// Creates the account of a client of this kind, with its role. `device` is empty for other
-    /// clients than devices.
+    /// clients than devices. Its usage counts from the time at which the client's request or turn
+    /// `began`: the id of a device that was deleted since then is not stored again.
     pub fn new(
         meter: UsageMeter,
         kind: &'static str,
         device: &str,
         role: Option<Arc<AssignedRole>>,
+        began: Timestamp,
     ) -> Self {
-        Self { meter, kind, device: device.to_owned(), role }
+        Self { meter, kind, device: device.to_owned(), role, began }
     }
 
     /// Checks that no daily limit is reached.
@@ -360,7 +363,7 @@ impl UsageAccount {
         let used = Used::from(*usage);
         if used != Used::default() {
             let role_id = self.role.as_ref().map_or("", |role| &role.role_id);
-            self.meter.count(self.kind, &self.device, role_id, &used);
+            self.meter.count_since(self.began, self.kind, &self.device, role_id, &used);
         }
     }
 }

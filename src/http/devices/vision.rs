@@ -13,6 +13,7 @@ use hearken_dialogue::usage::UsageAccount;
 use hearken_proto::fault::Fault;
 use hearken_providers::{Vision, VisionError};
 use hearken_tool_sources::TokenReadError;
+use jiff::Timestamp;
 use multer::{Constraints, Multipart, SizeLimit};
 use serde_json::json;
 
@@ -45,6 +46,8 @@ pub(crate) async fn explain(
     access: web::Data<AccessControl>,
     usage: web::Data<DailyUsage>,
 ) -> RouteResult {
+    // Before the device's token is checked: the device may be deleted at any time after that.
+    let began = Timestamp::now();
     let caller = Caller::from_request(&request)?;
     let refused = |error: TokenReadError| refusal(Fault::Unauthorized, &error.to_string());
     let made = api.cameras.check(&bearer(&request), caller.device_id.as_str()).map_err(refused)?;
@@ -61,7 +64,7 @@ pub(crate) async fn explain(
     let role = api.sources.styles()(&caller.device_id).role;
     let kind = ClientKind::Voice.name();
     let device = caller.device_id.as_str();
-    let account = UsageAccount::new(usage.meter().clone(), kind, device, role);
+    let account = UsageAccount::new(usage.meter().clone(), kind, device, role, began);
     let answer = match describe(&api.vision, &picture, &account).await {
         Ok(words) => json!({"success": true, "response": words}),
         Err(error) => {

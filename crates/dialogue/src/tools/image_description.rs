@@ -110,6 +110,7 @@ async fn describe_picture(
 mod tests {
     use futures_util::future::BoxFuture;
     use hearken_ports::{Described, ProviderError, ProviderErrorKind, Usage};
+    use jiff::Timestamp;
     use jiff::civil::date;
 
     use super::*;
@@ -153,7 +154,7 @@ mod tests {
     async fn described_pictures_are_counted_until_a_daily_limit_is_reached() {
         let settings = UsageSettings { device_tokens: 1_000, ..UsageSettings::default() };
         let meter = UsageMeter::new(settings, || date(2026, 11, 1));
-        let account = UsageAccount::new(meter.clone(), "voice", "a", None);
+        let account = UsageAccount::new(meter.clone(), "voice", "a", None, Timestamp::now());
         let eye = SourceDescriber { account: Some(account), ..eye_of("s", &pace()) };
         // A failed description costs nothing.
         for (picture, tokens, told) in [

@@ -60,8 +60,9 @@ impl TurnTrace {
         let writer = self.writer.as_ref()?;
         let meter = writer.journal.meter()?.clone();
         let facts = writer.entry.facts();
-        let kind = facts.turn.kind.name();
-        Some(UsageAccount::new(meter, kind, facts.turn.device(), facts.role.clone()))
+        let turn = &facts.turn;
+        let role = facts.role.clone();
+        Some(UsageAccount::new(meter, turn.kind.name(), turn.device(), role, turn.began))
     }
 
     /// Counts a text for the synthesiser.

@@ -109,6 +109,16 @@ fn usage_of_excess_devices_counts_without_their_names() {
 }
 
 #[test]
+fn usage_of_an_account_counts_from_when_its_request_began() {
+    let (meter, _) = meter(UsageSettings::default());
+    let began: Timestamp = "2026-11-01T08:00:00Z".parse().unwrap();
+    let account = UsageAccount::new(meter.clone(), "voice", "a", None, began);
+    account.count(&Usage { prompt_tokens: 7, ..Usage::default() });
+    let unsaved = meter.take_unsaved();
+    assert_eq!((unsaved.rows.len(), unsaved.since), (1, Some(began)));
+}
+
+#[test]
 fn unreported_usage_is_estimated_and_implausible_usage_is_bounded() {
     let llm = ScriptedLlm(Arc::default());
     let prompt = Prompt {

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::http::{ADMIN_TOKEN_FILE, SECRET_FILE};
 
 /// Maximum time for upgrading a store of an earlier version; a large one is read completely.
+/// `TimeoutStartSec` of `deploy/hearken.service` is longer.
 const UPGRADED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Upgrades a store of an earlier version before requests need it: they would time out during the

@@ -59,7 +59,7 @@ pub async fn run(args: Args, env: &dyn EnvVars) -> anyhow::Result<()> {
     let models = config::env::models_dir(&config.embedded.models_dir, env);
     let engines = engines::needed(&config, &models)?;
     wall_clock::begin();
-    app::upgrade_store(&config).await?;
+    service_manager::starting(Box::pin(app::upgrade_store(&config))).await?;
     let process = CancellationToken::new();
     let running = app::start(&config, engines, process.clone())?;
     tracing::info!(address = %running.address, "listening for devices at /xiaozhi/v1/");

@@ -190,3 +190,16 @@ fn the_systemd_service_is_sandboxed() {
         assert!(unit.lines().any(|l| l == line), "{line}");
     }
 }
+
+#[test]
+fn systemd_waits_for_the_longest_upgrade_of_a_store() {
+    let number = |file: &str, before: &str| {
+        let (_, number) = file.split_once(before).unwrap();
+        let digits = number.split(|c: char| !c.is_ascii_digit()).next().unwrap();
+        digits.parse::<u64>().unwrap()
+    };
+    let allowed = number(&text("hearken.service"), "\nTimeoutStartSec=");
+    let source = std::fs::read_to_string(root().join("src/app/data_folder.rs")).unwrap();
+    let upgraded = number(&source, "UPGRADED_WITHIN: Duration = Duration::from_secs(");
+    assert!(allowed >= upgraded + 60, "{allowed} s, and {upgraded} s for the upgrade alone");
+}

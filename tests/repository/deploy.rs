@@ -104,14 +104,49 @@ fn nginx_knows_the_port_that_its_container_publishes() {
     let written = mounted.find_map(|volume| volume.strip_prefix(template)).unwrap();
     let written = format!("{folder}/{}", written.trim_end_matches(".template:ro"));
     let config = text("nginx.conf");
-    let (_, included) = config.split_once("        include ").unwrap();
+    let (_, included) = config.split_once("        include /run/").unwrap();
     let (included, _) = included.split_once(';').unwrap();
     let (before, after) = included.split_once('*').unwrap();
-    assert!(written.starts_with(before) && written.ends_with(after), "{written}: {included}");
+    let before = format!("/run/{before}");
+    assert!(written.starts_with(&before) && written.ends_with(after), "{written}: {included}");
     let template = text("nginx-port.conf.template");
     assert_eq!(template.lines().last(), Some("80 ${HEARKEN_PORT};"));
     assert!(config.contains("\n        listen 80;\n"));
     assert!(config.contains("    proxy_set_header X-Forwarded-Port $public_port;\n"));
+}
+
+#[test]
+fn nginx_resolves_the_names_of_instances_while_it_runs() {
+    let compose = compose();
+    let services = compose["services"].as_hash().unwrap();
+    let names = services.keys().filter_map(Yaml::as_str).filter(|n| n.starts_with("hearken-"));
+    let file = text("nginx-instances.conf");
+    let lines: Vec<&str> = file.lines().filter(|line| !line.starts_with('#')).collect();
+    let servers: Vec<&str> = lines.iter().filter_map(|l| l.strip_prefix("server ")).collect();
+    // A name that is resolved at the start keeps nginx from starting, or has an old address.
+    let expected: Vec<String> =
+        names.map(|name| format!("{name}:9400 resolve max_fails=1 fail_timeout=5s;")).collect();
+    assert_eq!(servers, expected);
+    assert!(lines.contains(&"resolver 127.0.0.11 valid=5s ipv6=off;"));
+    let config = text("nginx.conf");
+    let (_, upstream) = config.split_once("\n    upstream hearken {\n").unwrap();
+    let (upstream, _) = upstream.split_once('}').unwrap();
+    for line in ["        zone hearken 256k;", "        include nginx-instances.conf;"] {
+        assert!(upstream.lines().any(|l| l == line), "{line}");
+    }
+    let nginx = &compose["services"]["nginx"];
+    let mounted = words(key(nginx, "volumes"));
+    for file in ["nginx.conf", "nginx-instances.conf"] {
+        let mount = format!("./{file}:/etc/nginx/{file}:ro");
+        assert!(mounted.contains(&mount.as_str()), "{mount}");
+    }
+    let (_, tag) = key(nginx, "image").as_str().unwrap().split_once(':').unwrap();
+    let numbers = tag.split('-').next().unwrap().split('.');
+    let version: Vec<u32> = numbers.map(|number| number.parse().unwrap()).collect();
+    assert!(
+        version.as_slice() >= [1, 27, 3].as_slice(),
+        "{tag} cannot resolve names while it runs"
+    );
 }
 
 #[test]

@@ -17,6 +17,8 @@ use crate::support::app::Vendors;
 pub(super) const SECRET: &str = "a secret of all instances";
 /// Number of instances, as in `deploy/`.
 pub(super) const INSTANCES: usize = 3;
+/// File with the addresses of the instances, in the folder of `nginx.conf`.
+const INSTANCES_FILE: &str = "nginx-instances.conf";
 /// Time limit for the start of a program.
 pub(super) const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -193,6 +195,19 @@ impl Instances {
     }
 }
 
+/// Returns the file of `deploy/` with the instances, with these addresses. nginx of the distribution
+/// may be too old for names that are resolved later, and there is no name server of Docker.
+fn addresses(shipped: &Path, instances: &[u16]) -> String {
+    let mut file = std::fs::read_to_string(shipped.join(INSTANCES_FILE)).unwrap();
+    for (n, instance) in instances.iter().enumerate() {
+        let name = format!("server hearken-{}:9400 resolve ", n + 1);
+        assert!(file.contains(&name), "deploy/{INSTANCES_FILE}: no `{name}`");
+        file = file.replace(&name, &format!("server 127.0.0.1:{instance} "));
+    }
+    let lines = file.lines().filter(|line| !line.starts_with("resolver"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 /// Starts nginx with the configuration of `deploy/`, with these addresses and changes.
 pub(super) fn nginx(
     port: u16,
@@ -200,15 +215,13 @@ pub(super) fn nginx(
     folder: &Path,
     changes: &[(&str, &str)],
 ) -> Program {
-    let shipped = hearken_test_support::repository().join("deploy/nginx.conf");
-    let mut config = std::fs::read_to_string(shipped).unwrap();
+    let shipped = hearken_test_support::repository().join("deploy");
+    std::fs::write(folder.join(INSTANCES_FILE), addresses(&shipped, instances)).unwrap();
+    let mut config = std::fs::read_to_string(shipped.join("nginx.conf")).unwrap();
     let mut change = |from: &str, to: String| {
         assert!(config.contains(from), "deploy/nginx.conf: no `{from}`");
         config = config.replace(from, &to);
     };
-    for (n, instance) in instances.iter().enumerate() {
-        change(&format!("hearken-{}:9400", n + 1), format!("127.0.0.1:{instance}"));
-    }
     change("listen 80;", format!("listen 127.0.0.1:{port};"));
     change("worker_processes auto;", "worker_processes 1;".into());
     for (from, to) in changes {

@@ -17,8 +17,6 @@ const MAX_TAIL_CHARS: usize = 12;
 const MAX_ALL_CHARS: usize = 140;
 /// Maximum length of a label, in characters.
 const MAX_LABEL_CHARS: usize = 24;
-/// Maximum number of signs that are named in a value without letters and digits.
-const MAX_SIGNS: usize = 6;
 /// Maximum depth of arguments whose values are named.
 const MAX_DEPTH: usize = 4;
 /// Maximum number of values that are looked at.
@@ -358,9 +356,9 @@ fn words_of(tool: &Tool, leaf: &Leaf<'_>, language: Language) -> Option<(String,
         Value::String(text) if leaf.key == "entity_id" => {
             let name = text.split_once('.').filter(|(domain, _)| PLAIN_DOMAINS.contains(domain));
             let name = name.map_or(text.replace('.', " "), |(_, name)| name.to_owned());
-            shortened(&plain(&name, language))
+            value_words(&name, language)
         }
-        Value::String(text) => shortened(&plain(text, language)),
+        Value::String(text) => value_words(text, language),
         Value::Number(number) => shortened(&number.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => return None,
     };
@@ -423,21 +421,59 @@ fn shortened(text: &str) -> (String, bool) {
     (format!("{} … {}", head.trim_end(), tail.trim_start()), true)
 }
 
+/// Returns the words of a text, without its middle if they are too long, and whether they are.
+fn value_words(text: &str, language: Language) -> (String, bool) {
+    if text.chars().any(char::is_alphanumeric) {
+        shortened(&plain(text, language))
+    } else {
+        signs(text, language)
+    }
+}
+
+/// Returns the names of the signs of a text without letters and digits, without those in the middle
+/// if they are too long, and whether they are. Each name is whole, also the last one: a `*` at the
+/// end of a path means everything in it.
+fn signs(text: &str, language: Language) -> (String, bool) {
+    let signs = text.chars().filter(|c| !c.is_whitespace() && !c.is_control());
+    let names: Vec<&str> = signs.map(|sign| name_of(sign, language)).collect();
+    let all = names.join(" ");
+    if all.chars().count() <= MAX_VALUE_CHARS {
+        return (all, false);
+    }
+    let head = fitting(names.iter().copied(), MAX_HEAD_CHARS);
+    let tail = names.len() - fitting(names.iter().rev().copied(), MAX_TAIL_CHARS);
+    (format!("{} … {}", names[..head].join(" "), names[tail..].join(" ")), true)
+}
+
+/// Returns how many of these names fit in a length, at least one.
+fn fitting<'a>(names: impl Iterator<Item = &'a str>, most_chars: usize) -> usize {
+    let lengths = names.scan(0, |length, name| {
+        *length += name.chars().count() + 1;
+        Some(*length - 1)
+    });
+    lengths.take_while(|length| *length <= most_chars).count().max(1)
+}
+
+/// Returns the name of a sign.
+fn name_of(sign: char, language: Language) -> &'static str {
+    let known = SIGNS.iter().copied().find(|(known, ..)| *known == sign);
+    match (known, language) {
+        (Some((_, english, _)), Language::English) => english,
+        (Some((_, _, chinese)), Language::Chinese) => chinese,
+        (None, Language::English) => "a sign",
+        (None, Language::Chinese) => "符号",
+    }
+}
+
 /// Returns a text as plain words, with the names of signs without which it would be another one.
 fn plain(text: &str, language: Language) -> String {
-    let name_of = |c: char| {
-        let known = SIGNS.iter().find(|(sign, ..)| *sign == c);
-        match (known, language) {
-            (Some((_, english, _)), Language::English) => *english,
-            (Some((_, _, chinese)), Language::Chinese) => *chinese,
-            (None, Language::English) => "a sign",
-            (None, Language::Chinese) => "符号",
-        }
-    };
-    if !text.chars().any(char::is_alphanumeric) {
-        let signs = text.chars().filter(|c| !c.is_whitespace() && !c.is_control());
-        return signs.take(MAX_SIGNS).map(name_of).collect::<Vec<_>>().join(" ");
-    }
+    // `photos/..` is not `photos`.
+    let dot = name_of('.', language);
+    let parts = text.split_inclusive(['/', '\\']).map(|part| match part.strip_prefix("..") {
+        Some("" | "/" | "\\") => format!(" {dot} {dot} "),
+        _ => part.to_owned(),
+    });
+    let text: String = parts.collect();
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut words = String::with_capacity(text.len());
@@ -456,7 +492,7 @@ fn plain(text: &str, language: Language) -> String {
         } else if c == '%' && is_digit(before) {
             words.push_str(" percent ");
         } else if TELLING_SIGNS.contains(&c) || c == '.' && is_letter(before) && is_letter(next) {
-            let name = name_of(c);
+            let name = name_of(c, language);
             let is_joined = language == Language::Chinese && name.chars().all(is_han);
             _ = if is_joined { write!(words, "{name}") } else { write!(words, " {name} ") };
         } else {
@@ -503,6 +539,8 @@ mod tests {
             (json!({"to": "Eve", "amount": 5}), "5; to Eve", "5; 给Eve"),
             (json!({"path": "/"}), "slash", "斜杠"),
             (json!({"path": "*.txt"}), "star txt", "星号 txt"),
+            (json!({"path": "a/.."}), "a dot dot", "a 点 点"),
+            (json!({"path": "../a.b/.../..c"}), "dot dot a dot b c", "点 点 a点b c"),
             (json!({"to": "a.b@c.org"}), "to a dot b at c dot org", "给a点b at c点org"),
             (json!({"amount": "50%"}), "50 percent", "百分之50"),
             (json!({"amount": "$5"}), "dollars 5", "美元5"),
@@ -547,6 +585,15 @@ mod tests {
             let said = heard(&many, language);
             assert!(said.ends_with(more) && said.chars().count() < 220, "{said}");
         }
+        for (path, english) in [
+            ("../../*", "dot dot slash dot dot slash star"),
+            ("../../../../*", "dot dot slash dot dot … slash star and more"),
+            ("!!!!", "exclamation mark … exclamation mark and more"),
+        ] {
+            assert_eq!(heard(&json!({"path": path}), Language::English), english, "{path}");
+        }
+        let said = heard(&json!({"path": "../".repeat(99) + "*"}), Language::Chinese);
+        assert!(said.ends_with("斜杠 星号等等"), "{said}");
         // The person who gets it is named, however much text there is.
         let said = heard(
             &json!({"body": "word ".repeat(99), "a": "b".repeat(99), "to": "Eve"}),

@@ -8,14 +8,18 @@ use url::Url;
 pub const MASK: &str = "***";
 
 /// Endings of names whose values are secret, in lower case and without separators.
-const SECRET_NAMES: [&str; 9] = [
+const SECRET_NAMES: [&str; 13] = [
     "apikey",
     "authentication",
     "authorization",
     "bearer",
     "cookie",
+    "credentials",
+    "passcode",
+    "passphrase",
     "passwd",
     "password",
+    "passwords",
     "secret",
     "token",
 ];
@@ -94,7 +98,15 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_recognised_in_every_spelling() {
-        for name in ["token", "api_key", "API-Key", "adminToken", "Authorization", "Set-Cookie"] {
+        for name in [
+            "token",
+            "api_key",
+            "API-Key",
+            "adminToken",
+            "Authorization",
+            "Set-Cookie",
+            "pass-phrase",
+        ] {
             assert!(is_secret_name(name), "{name}");
         }
         for name in ["max_tokens", "token_lifetime", "tokens", "key", "bearer_file", ""] {

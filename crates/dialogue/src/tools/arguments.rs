@@ -8,6 +8,7 @@ use hearken_ports::Tool;
 use serde_json::{Map, Value};
 
 use super::risk::spaced;
+use super::secret_arguments::is_secret;
 
 /// Maximum length of one value, of its first and its last part if it is longer, and of all
 /// arguments together, in characters.
@@ -63,9 +64,6 @@ const FIRST_KEYS: [&str; 14] = [
     "location",
     "currency",
 ];
-/// Arguments whose values are no longer said aloud.
-const SECRET_WORDS: [&str; 6] =
-    ["password", "passwd", "passphrase", "secret", "token", "credentials"];
 /// Home Assistant domains that are omitted from names because they are obvious.
 const PLAIN_DOMAINS: [&str; 6] =
     ["light", "switch", "fan", "media_player", "scene", "input_boolean"];
@@ -330,7 +328,6 @@ fn words_of(tool: &Tool, leaf: &Leaf<'_>, language: Language) -> Option<(String,
     if !leaf.is_declared && label.is_empty() {
         label = key_words(leaf.key);
     }
-    let is_secret = SECRET_WORDS.iter().any(|word| spaced(leaf.key).contains(word));
     let (value, is_short) = match leaf.value {
         Value::Bool(is_set) => {
             let said = match (language, is_set) {
@@ -347,7 +344,7 @@ fn words_of(tool: &Tool, leaf: &Leaf<'_>, language: Language) -> Option<(String,
             return Some((labelled.clone(), labelled, false));
         }
         Value::String(text) if text.is_empty() => return None,
-        Value::String(_) if is_secret => {
+        value if is_secret(leaf.key, value) => {
             let label = if label.is_empty() { key_words(leaf.key) } else { label };
             return Some((label.clone(), label, false));
         }
@@ -546,6 +543,12 @@ mod tests {
             (json!({"amount": "$5"}), "dollars 5", "美元5"),
             (json!({"time": "6:30"}), "time 6:30", "时间6:30"),
             (json!({"password": "hush"}), "password", "密码"),
+            (json!({"passcode": 1234}), "passcode", "passcode"),
+            (json!({"secretary": "Ann"}), "secretary Ann", "secretary Ann"),
+            (json!({"token_recipient": "Eve"}), "token recipient Eve", "token recipient Eve"),
+            (json!({"tokens": "5000"}), "tokens 5000", "tokens 5000"),
+            (json!({"tokenAmount": "5"}), "token amount 5", "token amount 5"),
+            (json!({"tokens": ["a1", "a2"]}), "tokens", "tokens"),
             (json!({"dry_run": false}), "dry run: no", "dry run：否"),
             (json!({"retries": 3}), "retries 3", "retries 3"),
             (json!({"to": ["Ann", "Bob"]}), "to Ann, Bob", "给Ann，Bob"),

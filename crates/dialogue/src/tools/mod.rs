@@ -2,8 +2,8 @@
 //! Not for deciding when a model may call, which is up to the turn. Not for sources.
 //!
 //! Reading order: [`definition`], `offer`, `allotment`, [`toolbox`], [`toolset_interner`], [`names`], [`risk`],
-//! [`held_call`], [`tools_read`], [`policy`], [`consent`], `act`, `arguments`, [`calls`],
-//! [`finishing`], [`schema`], `image_description`, [`outcome`].
+//! [`held_call`], [`tools_read`], [`policy`], [`consent`], `act`, `arguments`, `secret_arguments`,
+//! [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
 
 mod act;
 mod allotment;
@@ -20,6 +20,7 @@ pub mod outcome;
 pub mod policy;
 pub mod risk;
 pub mod schema;
+mod secret_arguments;
 pub mod speakers;
 pub mod toolbox;
 pub mod tools_read;

@@ -30,7 +30,7 @@ struct WaitingShown {
     tool: String,
     /// Name of the tool's source.
     source: String,
-    /// Arguments, as the model wrote them.
+    /// Arguments, as the model wrote them; secrets in them are `***`.
     arguments: String,
     /// Question to the user.
     question: String,

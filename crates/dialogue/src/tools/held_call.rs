@@ -7,6 +7,7 @@ use hearken_ports::{ChatMessage, Tool, ToolRequest};
 use tokio::time::Instant;
 
 use super::offer::{Offer, Offered};
+use super::secret_arguments::masked;
 use super::waiting::{AGREES_WITHIN, ListedCall};
 use crate::turn_trace::TurnTrace;
 
@@ -96,11 +97,12 @@ impl HeldCall {
         self.by.as_deref()
     }
 
-    /// Adds the call to the list of pending confirmations, with the person and the question.
+    /// Adds the call to the list of pending confirmations, with the person and the question, and
+    /// without the secrets in its arguments: the whole household reads the list.
     pub fn told(mut self, trace: &TurnTrace, question: &str) -> Self {
         let tool = self.tool.name.clone();
         let source = self.source.clone();
-        let arguments = self.request.arguments.clone();
+        let arguments = masked(&self.request.arguments);
         self.waiting = trace.waits(tool, source, arguments, question.to_owned()).map(Arc::new);
         self
     }
@@ -145,6 +147,21 @@ mod tests {
     use hearken_ports::NOT_CALLED;
 
     use super::*;
+    use crate::turn_trace::{ClientKind, TurnJournal};
+
+    #[test]
+    fn the_list_of_pending_confirmations_contains_no_secret() {
+        let journal = TurnJournal::default();
+        let trace = journal.begin(ClientKind::Voice, "board");
+        let held = crate::testkit::answering::held_call();
+        let arguments = r#"{"password":"hush","to":"Ann"}"#;
+        let request = ToolRequest { arguments: arguments.into(), ..held.request.clone() };
+        let held = HeldCall { request, ..held }.told(&trace, "May I?");
+        let listed: Vec<String> =
+            journal.waiting().all().into_iter().map(|(call, _)| call.arguments).collect();
+        assert_eq!(listed, [r#"{"password":"***","to":"Ann"}"#]);
+        assert_eq!(held.request.arguments, arguments, "the call is made with the secret");
+    }
 
     #[test]
     fn refusals_are_known_by_their_start() {

@@ -1,9 +1,11 @@
-//! Arguments of calls whose values are secret by their names: a question does not say them. Not for
-//! secrets in settings and messages, see [`hearken_base::redaction`], whose names count here, too.
+//! Arguments of calls whose values are secret by their names: a question does not say them, and the
+//! list of pending confirmations masks them. Not for secrets in settings and messages, see
+//! [`hearken_base::redaction`], whose names count here, too.
 
-use hearken_base::redaction::is_secret_name;
+use hearken_base::redaction::{MASK, is_secret_name, redact};
 use serde_json::Value;
 
+use super::calls;
 use super::risk::spaced;
 
 /// Last words of keys with secret numbers. Numbers of other keys are amounts, or pins of a board.
@@ -23,6 +25,30 @@ pub(super) fn is_secret(key: &str, value: &Value) -> bool {
         }
         Value::Number(_) => SECRET_NUMBERS.contains(&last),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+/// Returns the arguments of a call with their secrets masked, for others than the person who is
+/// asked; unchanged if there are none.
+pub(super) fn masked(arguments: &str) -> String {
+    let Ok(fields) = calls::arguments(arguments) else {
+        // JSON that cannot be parsed could hide a secret.
+        return MASK.to_owned();
+    };
+    let before = Value::Object(fields);
+    let mut after = before.clone();
+    redact(&mut after);
+    mask("", &mut after);
+    if after == before { arguments.to_owned() } else { after.to_string() }
+}
+
+/// Masks a value if it is secret, and the secrets within it. The values of a list have its key.
+fn mask(key: &str, value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| mask(key, value)),
+        Value::Array(values) => values.iter_mut().for_each(|value| mask(key, value)),
+        value if is_secret(key, value) => *value = MASK.into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -67,6 +93,26 @@ mod tests {
             ("", json!("a1")),
         ] {
             assert!(!is_secret(key, &value), "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn only_the_secrets_of_arguments_are_masked() {
+        for (arguments, shown) in [
+            (r#"{"password": "hush"}"#, r#"{"password":"***"}"#),
+            (r#"{"passcode": 1234}"#, r#"{"passcode":"***"}"#),
+            (r#"{"passwords": ["a", "b"]}"#, r#"{"passwords":["***","***"]}"#),
+            (r#"{"of": [{"pin": "0412", "to": "Ann"}]}"#, r#"{"of":[{"pin":"***","to":"Ann"}]}"#),
+            (r#"{"body": "{\"token\": \"a1\"}"}"#, r#"{"body":"{\"token\":\"***\"}"}"#),
+            (r#""{\"token\": \"a1\"}""#, r#"{"token":"***"}"#),
+            (r#"{"password": "hush""#, "***"),
+            (
+                r#"{ "token_recipient": "Eve", "tokens": "5" }"#,
+                r#"{ "token_recipient": "Eve", "tokens": "5" }"#,
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(masked(arguments), shown, "{arguments}");
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct WaitingCall {
     pub tool: String,
     /// Name of the source.
     pub source: String,
-    /// Arguments, as the model wrote them.
+    /// Arguments, as the model wrote them; secrets in them are `***`.
     pub arguments: String,
     /// Question that the person was asked.
     pub question: String,

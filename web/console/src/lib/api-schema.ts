@@ -1515,7 +1515,7 @@ export interface components {
     };
     /** Call pending confirmation. */
     WaitingShown: {
-      /** Arguments, as the model wrote them. */
+      /** Arguments, as the model wrote them; secrets in them are `***`. */
       arguments: string;
       /** Id of the device or session. */
       client: string;

@@ -158,9 +158,9 @@ async fn admit(
         }
         // A device whose code is not entered yet has no token.
         Err(TokenError::Missing) if rule == AdmissionRule::Code => {
-            access.store.seen(&caller.device_id, now).await.map_err(|e| store_failed(&e))?
+            access.store.device(&caller.device_id).await.map_err(|e| store_failed(&e))?
         }
-        Ok(()) => match access.store.seen(&caller.device_id, now).await {
+        Ok(()) => match access.store.device(&caller.device_id).await {
             Ok(known) => known,
             // Without a token, only the store knows if the code of the device was entered.
             Err(error) if rule == AdmissionRule::Code && !access.auth.needs_token(request) => {
@@ -185,6 +185,7 @@ async fn admit(
     };
     if let Some(device) = known.filter(|device| rule.admits(device, &caller)) {
         checked.map_err(refused)?;
+        note_contact(access, &caller.device_id, now).await;
         let firmware = firmware_of(device);
         return Ok(Admitted { caller, firmware, notice: None, household: true });
     }
@@ -197,6 +198,14 @@ async fn admit(
     let code = access.code_of(request, &caller, now).await?.code.unwrap_or_default();
     let notice = Some(spoken_code(&code, device_endpoint.language));
     Ok(Admitted { caller, firmware: None, notice, household: false })
+}
+
+/// Records the contact of an admitted device, which works without this. Others change nothing: any
+/// client can send the id of a device.
+async fn note_contact(access: &AccessControl, device_id: &DeviceId, now: Timestamp) {
+    if let Err(error) = access.store.seen(device_id, now).await {
+        tracing::warn!(%error, "cannot record the contact of a device");
+    }
 }
 
 /// Returns the id under which an unbound device is connected.

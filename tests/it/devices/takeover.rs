@@ -2,16 +2,18 @@
 //! be bound again. Not for the first binding of a device.
 
 use futures_util::StreamExt as _;
+use hearken::config::AuthRequired;
 use hearken_base::Secret;
 use hearken_test_support::places::{Place, on};
 use hearken_tool_sources::VisionTokens;
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::any::AnyPoolOptions;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{
-    CLIENT, DEVICE, SECRET, as_admin, as_device, bind, boot, boot_as, greet, greeted, guarded,
-    headers, read, token, upgrade,
+    CLIENT, DEVICE, SECRET, as_admin, as_device, bind, binding, boot, boot_as, greet, greeted,
+    guarded, headers, read, token, upgrade,
 };
 use crate::support::app::{TestServer, Vendors};
 
@@ -49,6 +51,45 @@ async fn another_client_with_the_same_id_gets_no_token_and_does_not_disturb_it()
         let told = boot(&server).await;
         assert!(token_of(&told).len() > 40 && told.get("activation").is_none(), "{told}");
         assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, Some(token_of(&told)))).await.0, 101);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_admitted_does_not_change_when_a_device_was_seen() {
+    const LONG_AGO: &str = "1970-01-01T00:00:01Z";
+    let vendors = Vendors::start().await;
+    for required in [AuthRequired::Always, AuthRequired::Never] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = TestServer::start(&vendors, |config| {
+            binding(config);
+            config.auth.required = required;
+            config.server.data_dir = folder.path().to_owned();
+        })
+        .await;
+        let told = boot(&server).await;
+        bind(&server, told["activation"]["code"].as_str().unwrap()).await;
+        let own = token(&server).await;
+        let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
+        sqlx::any::install_default_drivers();
+        let pool = AnyPoolOptions::new().connect(&url).await.unwrap();
+        sqlx::query("UPDATE devices SET last_seen_ms = 1000").execute(&pool).await.unwrap();
+        pool.close().await;
+        let seen = async || {
+            let path = format!("/api/devices/{DEVICE}");
+            let (_, device) =
+                read(as_admin(&server, Method::GET, &path).send().await.unwrap()).await;
+            device["last_seen"].as_str().unwrap().to_owned()
+        };
+        // It only hears its code.
+        assert_eq!(upgrade(&server, &headers(DEVICE, ANEW, None)).await.0, 101, "{required:?}");
+        assert_eq!(seen().await, LONG_AGO, "{required:?}");
+        if required == AuthRequired::Always {
+            assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, None)).await.0, 401);
+            assert_eq!(seen().await, LONG_AGO, "without its token");
+        }
+        let own = Some(own.as_str()).filter(|own| !own.is_empty());
+        assert_eq!(upgrade(&server, &headers(DEVICE, CLIENT, own)).await.0, 101, "{required:?}");
+        assert_ne!(seen().await, LONG_AGO, "{required:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! REST API of devices: listing, binding, naming, deleting, and provisioning of keys. Not for devices themselves.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -28,7 +28,8 @@ use crate::http::devices::device_identity::{agent_of, id_of, no_such_device};
 use crate::http::devices::device_orders;
 use crate::http::extract::{JsonBody, Operator};
 use crate::http::fault::{Faults, Refusal, RouteResult, refusal, store_failed};
-use crate::http::request_identity::query;
+use crate::http::middleware::address_of;
+use crate::http::request_identity::{bearer, query};
 use crate::http::tools::roles;
 use crate::http::{AccessControl, DeviceEndpoint, ToolsApi, params};
 use crate::usage::DailyUsage;
@@ -39,32 +40,95 @@ const PAGE: u32 = 100;
 const MAX_PAGE: u32 = 1_000;
 /// Maximum length of a device's name, in characters.
 const MAX_NAME_CHARS: usize = 64;
-/// Maximum number of wrong codes within [`GUESSES_FOR`]; further codes are refused.
+/// Maximum number of wrong codes of one user within [`GUESSES_FOR`]; further ones are refused.
 const MAX_GUESSES: u32 = 10;
+/// The same of all users together. Administrators neither count nor are refused by it: they need no
+/// code to bind a device.
+const MAX_GUESSES_OF_ALL: u32 = 100;
 /// Period in which wrong codes are counted.
 const GUESSES_FOR: Duration = Duration::from_secs(60);
 
 /// Counter of wrong codes, which prevents guessing: of a million codes, at most 5,000 are valid.
 #[derive(Debug)]
-pub(crate) struct Guesses(Mutex<(Instant, u32)>);
+pub(crate) struct Guesses(Mutex<Guessed>);
+
+/// Wrong codes, and codes that are being checked, of one period.
+#[derive(Debug)]
+struct Guessed {
+    since: Instant,
+    /// Number of those of all users except administrators.
+    all: u32,
+    by: HashMap<Guesser, u32>,
+}
+
+/// User who enters codes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Guesser {
+    /// Administrator, by name.
+    Administrator(String),
+    /// Other user, by name.
+    User(String),
+    /// Caller without a credential, where none is required, by address.
+    Anyone(String),
+}
 
 impl Guesses {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new((Instant::now(), 0)))
+        Self(Mutex::new(Guessed::since(Instant::now())))
     }
 
-    /// Returns true if another code may be checked.
-    fn may_try(&self, now: Instant) -> bool {
-        let mut wrong = self.0.lock().expect("nothing panics while it counts");
-        if now.saturating_duration_since(wrong.0) >= GUESSES_FOR {
-            *wrong = (now, 0);
+    fn lock(&self) -> MutexGuard<'_, Guessed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a code before it is checked, since several may be checked at once. Returns false if
+    /// it must not be checked.
+    fn count(&self, guesser: &Guesser, now: Instant) -> bool {
+        let mut guessed = self.lock();
+        if now.saturating_duration_since(guessed.since) >= GUESSES_FOR {
+            *guessed = Guessed::since(now);
         }
-        wrong.1 < MAX_GUESSES
+        let own = guessed.by.get(guesser).copied().unwrap_or_default();
+        let is_full = guesser.is_limited() && guessed.all >= MAX_GUESSES_OF_ALL;
+        if is_full || own >= MAX_GUESSES {
+            return false;
+        }
+        guessed.by.insert(guesser.clone(), own + 1);
+        guessed.all += u32::from(guesser.is_limited());
+        true
     }
 
-    fn was_wrong(&self) {
-        let mut wrong = self.0.lock().expect("nothing panics while it counts");
-        wrong.1 += 1;
+    /// Takes back a counted code that was not wrong.
+    fn take_back(&self, guesser: &Guesser) {
+        let mut guessed = self.lock();
+        let Some(own) = guessed.by.remove(guesser) else { return };
+        if own > 1 {
+            guessed.by.insert(guesser.clone(), own - 1);
+        }
+        guessed.all = guessed.all.saturating_sub(u32::from(guesser.is_limited()));
+    }
+}
+
+impl Guessed {
+    fn since(since: Instant) -> Self {
+        Self { since, all: 0, by: HashMap::new() }
+    }
+}
+
+impl Guesser {
+    fn of(operator: &Operator, request: &HttpRequest, access: &AccessControl) -> Self {
+        let name = operator.name().to_owned();
+        match &operator.0 {
+            Some(who) if who.right == Right::Administrator => Self::Administrator(name),
+            Some(_) => Self::User(name),
+            None if access.auth.has_admin_token(&[bearer(request)]) => Self::Administrator(name),
+            None => Self::Anyone(address_of(request)),
+        }
+    }
+
+    /// Returns true if the codes of all users limit those of this one.
+    fn is_limited(&self) -> bool {
+        !matches!(self, Self::Administrator(_))
     }
 }
 
@@ -258,20 +322,24 @@ pub(crate) struct Bind {
     request_body = Bind,
     responses((status = 200, body = DeviceShown), Faults))]
 pub(crate) async fn bind(
-    _: Operator,
+    operator: Operator,
+    request: HttpRequest,
     asked: JsonBody<Bind>,
     access: web::Data<AccessControl>,
     device_endpoint: web::Data<DeviceEndpoint>,
     cluster: web::Data<Cluster>,
 ) -> RouteResult {
     let name = asked.0.name.as_deref().map(name_of).transpose()?;
-    if !access.guesses.may_try(Instant::now()) {
+    let guesser = Guesser::of(&operator, &request, &access);
+    if !access.guesses.count(&guesser, Instant::now()) {
         return Err(refusal(Fault::TooMany, "wait a minute before the next code"));
     }
     let code: String = asked.0.code.chars().filter(char::is_ascii_digit).collect();
     let found = access.store.bind(&code, name.as_deref(), Timestamp::now()).await;
+    if !matches!(found, Ok(None)) {
+        access.guesses.take_back(&guesser);
+    }
     let Some(device) = found.map_err(|e| store_failed(&e))? else {
-        access.guesses.was_wrong();
         return Err(refusal(Fault::NotFound, "no device waits with this code"));
     };
     tracing::info!(device = %device.device_id, "bound a device");
@@ -497,12 +565,46 @@ mod tests {
     fn wrong_codes_are_counted_for_a_minute() {
         let guesses = Guesses::new();
         let now = Instant::now();
+        let anna = Guesser::User("anna".into());
         for _ in 0..MAX_GUESSES {
-            assert!(guesses.may_try(now));
-            guesses.was_wrong();
+            assert!(guesses.count(&anna, now));
         }
-        assert!(!guesses.may_try(now));
-        assert!(!guesses.may_try(now + Duration::from_secs(58)));
-        assert!(guesses.may_try(now + Duration::from_secs(61)));
+        assert!(!guesses.count(&anna, now));
+        assert!(!guesses.count(&anna, now + Duration::from_secs(58)));
+        assert!(guesses.count(&anna, now + Duration::from_secs(61)));
+    }
+
+    #[test]
+    fn wrong_codes_of_a_user_stop_no_others_and_those_of_all_no_administrator() {
+        let guesses = Guesses::new();
+        let now = Instant::now();
+        let user = |n: u32| Guesser::Anyone(format!("192.168.0.{n}"));
+        let admin = Guesser::Administrator("admin".into());
+        for _ in 0..MAX_GUESSES {
+            assert!(guesses.count(&admin, now));
+        }
+        assert!(!guesses.count(&admin, now), "their own count");
+        let users = MAX_GUESSES_OF_ALL / MAX_GUESSES;
+        for n in 0..users {
+            for _ in 0..MAX_GUESSES {
+                assert!(guesses.count(&user(n), now), "{n}");
+            }
+            assert!(!guesses.count(&user(n), now), "{n}");
+        }
+        assert!(!guesses.count(&user(users), now), "all have guessed too often");
+        assert!(guesses.count(&Guesser::Administrator("eve".into()), now));
+        assert_eq!(guesses.lock().by.len(), 12, "refused codes need no memory");
+    }
+
+    #[test]
+    fn right_codes_do_not_count() {
+        let guesses = Guesses::new();
+        let now = Instant::now();
+        let anna = Guesser::User("anna".into());
+        for _ in 0..2 * MAX_GUESSES_OF_ALL {
+            assert!(guesses.count(&anna, now));
+            guesses.take_back(&anna);
+        }
+        assert!(guesses.lock().by.is_empty() && guesses.lock().all == 0);
     }
 }

@@ -211,6 +211,28 @@ async fn changes_to_an_account_apply_at_once() {
     assert_eq!(status(server, Method::GET, "/api/admin/config", &admin.token).await, 200);
 }
 
+#[tokio::test]
+async fn wrong_codes_of_a_member_stop_no_one_else_from_binding() {
+    let vendors = Vendors::start().await;
+    let admin = start(&vendors).await;
+    let server = &admin.server;
+    add(&admin, "anna", "member").await;
+    add(&admin, "ben", "member").await;
+    let anna = token_of(server, "anna", SECRET).await;
+    let ben = token_of(server, "ben", SECRET).await;
+    let enter = async |token: &str| {
+        let code = json!({"code": "000000"});
+        ask(server, Method::POST, "/api/devices/bind", token, code).await.0
+    };
+    for _ in 0..10 {
+        assert_eq!(enter(&anna).await, 404);
+    }
+    assert_eq!(enter(&anna).await, 429);
+    for token in [PASSWORD, &ben, &admin.token] {
+        assert_eq!(enter(token).await, 404);
+    }
+}
+
 async fn a_guest_sees_less_of_a_device(server: &TestServer, anna: &str, ben: &str) {
     let report = Client::new().post(server.http_url("/xiaozhi/ota/"));
     let report = report.header("Device-Id", "02:00:00:00:00:09").header("Client-Id", "a-board");

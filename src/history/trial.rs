@@ -13,7 +13,7 @@ use hearken_dialogue::{ConversationStyle, DialogueSettings, LocalTime};
 use hearken_ports::role::RoleSettings;
 use hearken_ports::store::{HistoryFilter, HistoryStore, HistoryTurn, StoreError};
 use hearken_ports::usage::{LimitReached, Used};
-use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role};
+use hearken_ports::{ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, TurnLanguage};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -168,6 +168,10 @@ impl Trials {
             max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
             temperature: role.temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
+            language: TurnLanguage::after(
+                style.answer_language(),
+                earlier.iter().map(|turn| &*turn.heard),
+            ),
             ..Prompt::default()
         }
     }

@@ -32,12 +32,24 @@ impl Language {
         }
         text.chars().any(char::is_alphabetic).then_some(Self::English)
     }
+
+    /// Returns the language of a person's words in a conversation whose language before them is
+    /// `known`: words that do not determine one have that of the conversation.
+    pub fn of_words(words: &str, known: Option<Self>) -> Option<Self> {
+        Self::from_key(words).or(known)
+    }
 }
 
 /// Returns true if a text contains Chinese, be it a name in another language: a Han character in a
 /// text that is not Japanese or Korean.
 pub fn has_chinese(text: &str) -> bool {
-    text.chars().any(is_han) && !text.chars().any(is_kana_or_hangul) && !is_kanji(text)
+    text.chars().any(is_han) && !has_japanese_or_korean(text)
+}
+
+/// Returns true if a text has letters that only Japanese and Korean use, or is Japanese in Han
+/// characters alone.
+pub fn has_japanese_or_korean(text: &str) -> bool {
+    text.chars().any(is_kana_or_hangul) || is_kanji(text)
 }
 
 /// Returns true if the sentence around the pieces in other languages is Chinese: by the word with
@@ -294,6 +306,11 @@ mod tests {
             assert_eq!(Language::from_key(text), Some(Language::English), "{text}");
         }
         assert!(has_chinese("Call 小明") && !has_chinese("今日何曜日") && !has_chinese("Call Tom"));
+        for (text, expected) in
+            [("東京です。", true), ("今日何曜日", true), ("Call 小明", false), ("Tom", false)]
+        {
+            assert_eq!(has_japanese_or_korean(text), expected, "{text}");
+        }
     }
 
     #[test]

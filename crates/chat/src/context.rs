@@ -5,7 +5,7 @@ use hearken_dialogue::CURRENT_TIME;
 use hearken_dialogue::template::fill;
 use hearken_dialogue::tools::tools_read::note_results_before;
 use hearken_ports::role::ReplyLanguage;
-use hearken_ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest};
+use hearken_ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest, TurnLanguage};
 use hearken_proto::chat::{ChatRequest, ChatSession, FunctionCall, Message, Role, ToolCall};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -50,6 +50,8 @@ pub(super) fn prompt(
     let rule = role.language.map(ReplyLanguage::rule).unwrap_or_default();
     let system = system + &rule;
     let mut messages = vec![ChatMessage::new(Role::System, system)];
+    let asked = before.iter().map(|kept| &kept.message).filter(|said| said.role == Role::User);
+    let language = TurnLanguage::after(role.language, asked.map(|said| said.content.as_str()));
     let before = if role.memory { before } else { &[] };
     let before = before.iter().map(|kept| to_model_message(&kept.message)).collect();
     messages.extend(whole_exchanges(before));
@@ -60,6 +62,7 @@ pub(super) fn prompt(
         max_tokens: role.max_tokens.unwrap_or(settings.max_tokens),
         temperature: role.temperature.unwrap_or(settings.temperature),
         model: role.model.clone(),
+        language,
         ..Prompt::default()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hearken_audio::playout::PlayedBack;
 use hearken_base::language::Language;
 use hearken_base::reloadable::Reloadable;
-use hearken_ports::{ChatMessage, Person, Prompt, Role};
+use hearken_ports::{ChatMessage, Person, Prompt, Role, TurnLanguage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -228,6 +228,7 @@ impl Dialogue {
         let mut system = style.instructions(&settings.system_prompt, &(self.now)());
         let instant = style.instant();
         let answer_seconds = Some(style.answer_seconds(settings.answer_seconds));
+        let fixed = style.answer_language();
         let role = style.role.unwrap_or_default();
         if !settings.emotion_prompt.is_empty() {
             system.push(' ');
@@ -236,8 +237,8 @@ impl Dialogue {
         if let Some(speakers) = &self.speakers {
             system.push_str(&speakers.instructions(person, role.memory));
         }
-        // A role with a fixed language has its own instruction for it.
-        if language == Language::Chinese && role.language.is_none() {
+        // A fixed language has its own instruction.
+        if language == Language::Chinese && fixed.is_none() {
             system.push_str(IN_CHINESE);
         }
         let mut messages = vec![ChatMessage::new(Role::System, system)];
@@ -252,6 +253,7 @@ impl Dialogue {
             answer_seconds,
             temperature: role.temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
+            language: TurnLanguage { fixed, spoken: Some(language) },
             instant,
             ..Prompt::default()
         }

@@ -102,6 +102,12 @@ impl Memory {
         &self.messages
     }
 
+    /// Returns the remembered words of the person, oldest first.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let asked = self.messages.iter().filter(|message| message.role == Role::User);
+        asked.map(|message| message.content.as_str())
+    }
+
     /// Adds words of the person. Appends them to the last message if that is also the person's.
     pub(super) fn push_words(&mut self, words: &str) {
         push_user(&mut self.messages, words);

@@ -178,7 +178,7 @@ pub async fn answer(
         let until = *until.get_or_insert_with(|| Instant::now() + settings.turn_total);
         let calls = as_meant(said.calls, &offer, &prompt);
         let after = output.said();
-        let language = output.language(&asked);
+        let language = output.language().unwrap_or_else(|| prompt.language.of_phrases(&asked));
         let mut screened = tools.screen(&offer, &calls, &prompt.messages, &asked, language);
         let CallResults { texts, failure } = match &screened.made[..] {
             [] => CallResults::from(Vec::new()),

@@ -45,7 +45,7 @@ pub(super) struct SpokenOutput<'a> {
     phrases: FillerPhrases<'a>,
     /// The speaker, if their voice is enrolled.
     person: Option<&'a Arc<Person>>,
-    /// Language of fixed phrases; `None` if only the words determine it.
+    /// Language of fixed phrases; `None` for that of the prompt.
     language: Option<Language>,
     out: &'a TurnSink,
     spoken: SpokenSentences,
@@ -243,8 +243,8 @@ impl TurnOutput for SpokenOutput<'_> {
         unattributed(self.person, asked)
     }
 
-    fn language(&self, asked: &str) -> Language {
-        self.language.or_else(|| Language::from_key(asked)).unwrap_or_default()
+    fn language(&self) -> Option<Language> {
+        self.language
     }
 
     fn person(&self) -> Option<String> {

@@ -137,11 +137,16 @@ impl ConversationStyle {
         {
             text += &format!("\n\nAn answer is spoken aloud and takes at most {seconds} seconds.");
         }
-        let of_role = self.role.as_ref().and_then(|role| role.language);
-        if let Some(language) = self.language.or(of_role) {
+        if let Some(language) = self.answer_language() {
             text += &language.rule();
         }
         text
+    }
+
+    /// Returns the language of all answers, if one is set: in the conversation, or else by the role.
+    pub fn answer_language(&self) -> Option<ReplyLanguage> {
+        let of_role = self.role.as_ref().and_then(|role| role.language);
+        self.language.or(of_role)
     }
 }
 

@@ -53,9 +53,9 @@ pub trait TurnOutput {
         asked
     }
 
-    /// Returns the language of the server's own sentences in answer to these words of the person.
-    fn language(&self, asked: &str) -> Language {
-        Language::from_key(asked).unwrap_or_default()
+    /// Returns the language of the server's own sentences; `None` for that of the prompt.
+    fn language(&self) -> Option<Language> {
+        None
     }
 
     /// Returns the identity of the person whose words are answered, if it is known.

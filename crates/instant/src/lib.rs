@@ -91,8 +91,8 @@ pub struct Context<'a> {
     pub is_lenient: bool,
     /// Last answer that was spoken.
     pub last_answer: Option<&'a str>,
-    /// Language of an utterance without letters.
-    pub language: Language,
+    /// Language of an utterance that does not determine one; `None` if it is not known.
+    pub language: Option<Language>,
 }
 
 impl<'a> Context<'a> {
@@ -108,7 +108,7 @@ impl<'a> Context<'a> {
             is_lenient: false,
             name: "",
             last_answer: None,
-            language: Language::default(),
+            language: None,
         }
     }
 }
@@ -258,7 +258,7 @@ impl Answers {
         if context.scope == Scope::Off || context.after_question || context.in_character {
             return None;
         }
-        let language = Language::from_key(text).unwrap_or(context.language);
+        let language = Language::of_words(text, context.language).unwrap_or_default();
         let last =
             context.last.filter(|last| last.age <= REMEMBERED && context.scope == Scope::Whole);
         let setting = Setting { language, context, last };

@@ -17,6 +17,7 @@ use hearken_ports::store::MuseumSession;
 use hearken_ports::usage::Used;
 use hearken_ports::{
     ChatMessage, Llm, LlmDelta, Prompt, ProviderError, Role, StoreOutcome, ToolChoice, ToolRequest,
+    TurnLanguage,
 };
 use hearken_proto::json::weight;
 use hearken_proto::museum::{ParseRequest, Parsed};
@@ -99,8 +100,9 @@ impl Museum {
         let memory = remembered(settings.max_messages, &session.history, self.now());
         let now = (self.ports.now)();
         let prompt = prompt(&settings, session, functions, &memory, &request, &now);
+        let language = prompt.language.of_phrases(&request.user_input);
         let answer = self.cached_or_asked(prompt, functions).await?;
-        let parsed = parsed(&answer, &request.user_input);
+        let parsed = parsed(&answer, language);
         let call = answer.call.as_ref().map(|(call, _)| call.clone());
         let round =
             |call| ToolRound { after: 0, calls: vec![call], results: vec![CALL_RESULT.into()] };
@@ -251,6 +253,7 @@ fn prompt(
         tools: Arc::clone(&functions.offered),
         max_tokens: settings.max_tokens,
         temperature: settings.temperature,
+        language: TurnLanguage::after(None, memory.words()),
         since_last: memory.since_last(),
         ..Prompt::default()
     }
@@ -355,7 +358,7 @@ async fn reply(llm: &dyn Llm, prompt: Prompt, meter: &UsageMeter) -> Result<Repl
 }
 
 /// Renders the answer for the client.
-fn parsed(answer: &ModelAnswer, asked: &str) -> Parsed {
+fn parsed(answer: &ModelAnswer, language: Language) -> Parsed {
     let Some((call, arguments)) = &answer.call else {
         return Parsed { response: answer.words.clone(), ..Parsed::default() };
     };
@@ -371,9 +374,9 @@ fn parsed(answer: &ModelAnswer, asked: &str) -> Parsed {
         Some(Value::String(word)) => vec![word.clone()],
         _ => Vec::new(),
     };
-    let response = match (answer.words.as_str(), Language::from_key(asked)) {
-        ("", Some(Language::English)) => "All right, right away.".to_owned(),
-        ("", _) => "好的，马上为您处理。".to_owned(),
+    let response = match (answer.words.as_str(), language) {
+        ("", Language::English) => "All right, right away.".to_owned(),
+        ("", Language::Chinese) => "好的，马上为您处理。".to_owned(),
         (words, _) => words.to_owned(),
     };
     Parsed {
@@ -407,7 +410,7 @@ mod tests {
         let arguments = json!({
             "artifact_id": 7, "artifact_name": "蟠龙盖罍", "keywords": ["青铜", 1], "tips": "看龙纹",
         });
-        let told = parsed(&answer("", arguments.clone()), "介绍一下");
+        let told = parsed(&answer("", arguments.clone()), Language::Chinese);
         assert_eq!(told.artifact_id.as_deref(), Some("7"));
         assert_eq!(told.artifact_name.as_deref(), Some("蟠龙盖罍"));
         assert_eq!(
@@ -416,9 +419,9 @@ mod tests {
         );
         assert_eq!(told.operation_params, *arguments.as_object().unwrap());
         assert_eq!(told.response, "好的，马上为您处理。");
-        let told = parsed(&answer("", json!({})), "show me");
+        let told = parsed(&answer("", json!({})), Language::English);
         assert_eq!((told.response.as_str(), told.artifact_id), ("All right, right away.", None));
-        assert_eq!(parsed(&answer("Here.", json!({})), "show me").response, "Here.");
+        assert_eq!(parsed(&answer("Here.", json!({})), Language::English).response, "Here.");
     }
 
     /// Inserts this number of answers into a cache. Returns the number that the cache holds.

@@ -50,7 +50,7 @@ pub use events::{
 pub use image_describer::{Described, ImageDescriber, Picture};
 pub use llm::{
     ChatMessage, EarlierWords, InstantScope, Llm, LlmDelta, OfferedTool, Prompt, Role, ToolChoice,
-    ToolRequest, Usage,
+    ToolRequest, TurnLanguage, Usage,
 };
 pub use locks::{SessionLock, SessionLocks};
 pub use people::{Exchange, Person, PersonId, PersonMemory, PersonOutcome, PersonStore};

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use hearken_base::language::Language;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::role::ReplyLanguage;
 use super::vendor_fields::VendorFields;
 use super::{ProviderError, ServiceHealth};
 
@@ -67,6 +69,9 @@ pub struct Prompt {
     pub temperature: f64,
     /// Name of the model; empty for the configured one.
     pub model: String,
+    /// Language of the conversation and of its answers, for rules and fixed phrases. Models read it
+    /// in the messages.
+    pub language: TurnLanguage,
     /// Rules that may answer in place of the model.
     pub instant: InstantScope,
     /// Time since the last remembered answer ended; `None` if it is not known.
@@ -75,6 +80,33 @@ pub struct Prompt {
     /// it: without memory, or if nothing of an answer was heard. Empty if it is in the messages. Not
     /// sent to models.
     pub earlier: EarlierWords,
+}
+
+/// Language of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TurnLanguage {
+    /// Language of all answers, if one is set; `None` follows the person.
+    pub fixed: Option<ReplyLanguage>,
+    /// Language of the conversation, for words that do not determine one; `None` if it is not known.
+    pub spoken: Option<Language>,
+}
+
+impl TurnLanguage {
+    /// Returns the language of a turn after these words of the person, oldest first.
+    pub fn after<'a>(
+        fixed: Option<ReplyLanguage>,
+        earlier: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let known = |spoken, words| Language::of_words(words, spoken);
+        Self { fixed, spoken: earlier.into_iter().fold(None, known) }
+    }
+
+    /// Returns the language of fixed phrases in answer to these words. A fixed language without
+    /// phrases does not change it.
+    pub fn of_phrases(self, words: &str) -> Language {
+        let fixed = self.fixed.and_then(ReplyLanguage::of_phrases);
+        fixed.or_else(|| Language::of_words(words, self.spoken)).unwrap_or_default()
+    }
 }
 
 /// Words that a person has said before the last ones of a prompt.
@@ -240,4 +272,25 @@ pub struct Usage {
     /// Cost of these tokens, in billionths of the currency of the prices; 0 if no price is known.
     #[serde(default)]
     pub cost_nano: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_in_the_fixed_language_or_that_of_the_words_or_of_the_conversation() {
+        use Language::{Chinese, English};
+        for (fixed, earlier, words, expected) in [
+            (None, vec![], "12 + 30", Chinese),
+            (None, vec!["What is this?"], "12 + 30", English),
+            (None, vec!["What is this?", "你好"], "12 + 30", Chinese),
+            (None, vec!["你好"], "What is this?", English),
+            (Some(ReplyLanguage::En), vec!["你好"], "打开灯", English),
+            (Some(ReplyLanguage::De), vec!["你好"], "12", Chinese),
+        ] {
+            let language = TurnLanguage::after(fixed, earlier.iter().copied());
+            assert_eq!(language.of_phrases(words), expected, "{fixed:?} {earlier:?} {words}");
+        }
+    }
 }

@@ -199,7 +199,7 @@ fn sum(first: Option<Usage>, second: Option<Usage>) -> Option<Usage> {
 
 #[cfg(test)]
 mod tests {
-    use hearken_ports::ToolRequest;
+    use hearken_ports::{ToolRequest, TurnLanguage};
 
     use super::*;
 
@@ -213,7 +213,7 @@ mod tests {
     /// Returns the spoken text of an answer and of its second try, and the prompt tokens of both.
     async fn tried(question: &str, first: &[&str], second: &[&str]) -> (String, u64) {
         let again = stream_of(second);
-        let checks = Checks::new(question, "Mira", false);
+        let checks = Checks::new(question, TurnLanguage::default(), "Mira", false);
         let all: Vec<Delta> =
             checked(stream_of(first), Box::new(move || again), checks).collect().await;
         let ends = all.iter().filter(|d| matches!(d, Ok(LlmDelta::Finished { .. }))).count();
@@ -282,7 +282,7 @@ mod tests {
     async fn passed(question: &str, deltas: Vec<LlmDelta>) -> (String, Vec<LlmDelta>) {
         let model = stream::iter(deltas.into_iter().map(Ok)).boxed();
         let retry = || stream_of(&["never asked"]);
-        let checks = Checks::new(question, "Mira", false);
+        let checks = Checks::new(question, TurnLanguage::default(), "Mira", false);
         let all: Vec<Delta> = checked(model, Box::new(retry), checks).collect().await;
         let mut text = String::new();
         let mut others = Vec::new();
@@ -352,7 +352,7 @@ mod tests {
             let endless = stream::repeat_with(|| Ok(LlmDelta::Text("And so on. ".into())));
             let model = first.chain(endless).boxed();
             let retry = || stream_of(&["never asked"]);
-            let checks = Checks::new(question, "Mira", false);
+            let checks = Checks::new(question, TurnLanguage::default(), "Mira", false);
             let all: Vec<Delta> = checked(model, Box::new(retry), checks).collect().await;
             let end = LlmDelta::Finished { truncated: false, usage: None };
             let expected = vec![LlmDelta::Text(spoken.into()), end];
@@ -365,7 +365,7 @@ mod tests {
         let kind = hearken_ports::ProviderErrorKind::Unavailable;
         let text = LlmDelta::Text("I've turned it on. And ".into());
         let model = stream::iter([Ok(text), Err(ProviderError::new("model", kind))]).boxed();
-        let checks = Checks::new("turn on the light", "Mira", false);
+        let checks = Checks::new("turn on the light", TurnLanguage::default(), "Mira", false);
         let retry = || stream_of(&["never asked"]);
         let all: Vec<Delta> = checked(model, Box::new(retry), checks).collect().await;
         assert!(matches!(all[..], [Err(_)]), "{all:?}");

@@ -2,8 +2,10 @@
 //! answer, a deed needs a call, the assistant has one name, and an answer ends in time. Not for
 //! large models, nor for the questions that a rule answers.
 
-use hearken_base::language::{Language, is_han};
+use hearken_base::language::{Language, has_chinese, has_japanese_or_korean, is_han};
 use hearken_instant::DEFAULT_NAME;
+use hearken_ports::TurnLanguage;
+use hearken_ports::role::ReplyLanguage;
 
 use crate::claims::{Claim, claim, is_command};
 use crate::identity::{is_of_others, names_others};
@@ -13,7 +15,7 @@ use crate::text::{contains_any, is_long_text};
 const ECHO: f64 = 0.8;
 /// Fewest characters of a question that can be echoed.
 const MIN_ECHO_CHARS: usize = 4;
-/// Fewest letters of a sentence whose language is compared with that of the question.
+/// Fewest letters of a sentence whose language is checked.
 const MIN_LANGUAGE_LETTERS: usize = 12;
 
 /// Words of a request for another language.
@@ -67,7 +69,10 @@ pub(crate) enum Decision {
 #[derive(Debug)]
 pub(crate) struct Checks {
     bare_question: Vec<char>,
+    /// Language of the phrases that replace an answer.
     language: Language,
+    /// Language that the answer must have; `None` if it is not known.
+    expected: Option<ReplyLanguage>,
     name: String,
     /// True if a call of the turn succeeded, or the request is for a text in which deeds are told.
     may_claim: bool,
@@ -115,20 +120,39 @@ fn similarity(a: &[char], b: &[char]) -> f64 {
     f64::from(2 * shared) / f64::from(u32::try_from(all).unwrap_or(u32::MAX))
 }
 
+/// Returns the language that an answer must have; `None` if it is not known: a question with
+/// Japanese or Korean in it may be in either, or in Chinese.
+fn expected(question: &str, language: TurnLanguage) -> Option<ReplyLanguage> {
+    if language.fixed.is_some() || has_japanese_or_korean(question) {
+        return language.fixed;
+    }
+    Language::of_words(question, language.spoken).map(|spoken| match spoken {
+        Language::Chinese => ReplyLanguage::Zh,
+        Language::English => ReplyLanguage::En,
+    })
+}
+
 impl Checks {
-    /// Creates the checks of an answer to a question. `has_succeeded` says whether a call of the
-    /// turn has succeeded.
-    pub(crate) fn new(question: &str, name: &str, has_succeeded: bool) -> Self {
+    /// Creates the checks of an answer to a question in a turn with this language. `has_succeeded`
+    /// says whether a call of the turn has succeeded.
+    pub(crate) fn new(
+        question: &str,
+        language: TurnLanguage,
+        name: &str,
+        has_succeeded: bool,
+    ) -> Self {
+        let asked = Language::of_words(question, language.spoken).unwrap_or_default();
         let lower = format!(" {} ", question.to_lowercase());
         let any_language = contains_any(&lower, &TRANSLATION);
         Self {
             bare_question: bare(question),
-            language: Language::from_key(question).unwrap_or_default(),
+            language: language.of_phrases(question),
+            expected: expected(question, language),
             name: name.trim().into(),
             may_claim: has_succeeded || is_long_text(question) || any_language,
             has_succeeded,
             has_called: false,
-            is_command: is_command(question),
+            is_command: is_command(question, asked),
             has_identity: !(is_long_text(question) && names_others(&lower)),
             any_language,
             spoken: Vec::new(),
@@ -140,11 +164,17 @@ impl Checks {
     }
 
     /// Returns what the second try of an answer adds to the question.
-    pub(crate) fn reminder(&self) -> &'static str {
+    pub(crate) fn reminder(&self) -> String {
         match self.language {
-            Language::Chinese => "\n（请用一句中文直接回答，不要重复问题。不知道就说不知道。）",
+            Language::Chinese => {
+                let named = self.expected.map_or("话", ReplyLanguage::name_zh);
+                format!("\n（请用一句{named}直接回答，不要重复问题。不知道就说不知道。）")
+            }
             Language::English => {
-                "\n(Answer in one English sentence. Do not repeat the question. If you do not know, say so.)"
+                let named = self.expected.map_or("short", ReplyLanguage::name_en);
+                format!(
+                    "\n(Answer in one {named} sentence. Do not repeat the question. If you do not know, say so.)"
+                )
             }
         }
     }
@@ -203,16 +233,19 @@ impl Checks {
             && similarity(said, &self.bare_question) >= ECHO
     }
 
-    /// Reports whether a sentence is in the other language, though none was asked for.
+    /// Reports whether a sentence is Chinese in place of English or the reverse, though no other
+    /// language was asked for.
     fn is_other_language(&self, sentence: &str) -> bool {
         let han = sentence.chars().filter(|c| is_han(*c)).count();
         let latin = sentence.chars().filter(char::is_ascii_alphabetic).count();
         !self.any_language
-            && match self.language {
-                Language::Chinese => han == 0 && latin >= MIN_LANGUAGE_LETTERS,
-                Language::English => {
-                    han > 0 && (latin == 0 || han >= MIN_LANGUAGE_LETTERS / 2 && han > latin)
+            && match self.expected.and_then(ReplyLanguage::of_phrases) {
+                Some(Language::Chinese) => han == 0 && latin >= MIN_LANGUAGE_LETTERS,
+                Some(Language::English) => {
+                    has_chinese(sentence)
+                        && (latin == 0 || han >= MIN_LANGUAGE_LETTERS / 2 && han > latin)
                 }
+                None => false,
             }
     }
 }
@@ -222,7 +255,11 @@ mod tests {
     use super::*;
 
     fn judged(question: &str, sentence: &str) -> Decision {
-        Checks::new(question, "Mira", false).judge(sentence)
+        judged_in(TurnLanguage::default(), question, sentence)
+    }
+
+    fn judged_in(language: TurnLanguage, question: &str, sentence: &str) -> Decision {
+        Checks::new(question, language, "Mira", false).judge(sentence)
     }
 
     #[test]
@@ -281,9 +318,9 @@ mod tests {
         for line in include_str!("false_claims.txt").lines().filter(|l| !l.starts_with('#')) {
             let (question, sentence) = line.split_once(" | ").unwrap();
             assert_eq!(judged(question, sentence), Decision::Wait, "{question}: {sentence}");
-            let mut done = Checks::new(question, "Mira", true);
+            let mut done = Checks::new(question, TurnLanguage::default(), "Mira", true);
             assert_eq!(done.judge(sentence), Decision::Keep, "after a call: {sentence}");
-            let mut calling = Checks::new(question, "Mira", false);
+            let mut calling = Checks::new(question, TurnLanguage::default(), "Mira", false);
             calling.note_call();
             assert_ne!(calling.judge(sentence), Decision::Wait, "beside a call: {sentence}");
             count += 1;
@@ -305,9 +342,60 @@ mod tests {
         assert_eq!(judged("为什么天是蓝的", "The sky is blue because of the air."), Decision::Drop);
         assert_eq!(judged("why is the sky blue", "因为空气散射了阳光里的蓝光。"), Decision::Drop);
         assert_eq!(judged("用英语说晚安吧", "Good night, sleep well."), Decision::Keep);
-        let mut checks = Checks::new("why is the sky blue", "Mira", false);
+        let language = TurnLanguage::default();
+        let mut checks = Checks::new("why is the sky blue", language, "Mira", false);
         for decision in [Decision::Keep, Decision::Drop] {
             assert_eq!(checks.judge("The air scatters blue light."), decision);
+        }
+    }
+
+    #[test]
+    fn an_answer_has_the_language_of_the_turn() {
+        let turn = |fixed, spoken| TurnLanguage { fixed, spoken };
+        let zh = Some(Language::Chinese);
+        let en = Some(Language::English);
+        let blue = "The sky is blue because of the air.";
+        for (language, question, sentence, expected) in [
+            (turn(Some(ReplyLanguage::En), zh), "为什么天是蓝的", blue, Decision::Keep),
+            (turn(Some(ReplyLanguage::En), zh), "为什么天是蓝的", "因为空气。", Decision::Drop),
+            (turn(Some(ReplyLanguage::Zh), en), "why is the sky blue", blue, Decision::Drop),
+            (
+                turn(Some(ReplyLanguage::Zh), en),
+                "why is the sky blue",
+                "因为空气。",
+                Decision::Keep,
+            ),
+            (turn(Some(ReplyLanguage::De), zh), "为什么", "Das liegt an der Luft.", Decision::Keep),
+            (turn(Some(ReplyLanguage::Ja), en), "why", "空気分子。", Decision::Keep),
+            (turn(None, en), "7 * 8 / 3", "That is almost nineteen.", Decision::Keep),
+            (turn(None, en), "7 * 8 / 3", "大约是十九。", Decision::Drop),
+            (turn(None, zh), "7 * 8 / 3", "That is almost nineteen.", Decision::Drop),
+            (turn(None, None), "7 * 8 / 3", "That is almost nineteen.", Decision::Keep),
+            (turn(None, zh), "日本の首都はどこですか", "東京です。", Decision::Keep),
+            (turn(None, en), "日本の首都はどこですか", "東京。", Decision::Keep),
+            (turn(None, en), "今日何曜日", "火曜日。", Decision::Keep),
+            (turn(None, en), "what is on the menu", "寿司とラーメンです。", Decision::Keep),
+        ] {
+            let decision = judged_in(language, question, sentence);
+            assert_eq!(decision, expected, "{language:?} {question}: {sentence}");
+        }
+    }
+
+    #[test]
+    fn the_second_try_names_the_language_of_the_turn() {
+        let reminder = |fixed, question: &str| {
+            Checks::new(question, TurnLanguage { fixed, spoken: None }, "Mira", false).reminder()
+        };
+        for (fixed, question, named) in [
+            (None, "为什么", "一句中文"),
+            (None, "why", "one English sentence"),
+            (None, "なぜですか", "one short sentence"),
+            (Some(ReplyLanguage::Ja), "为什么", "一句日语"),
+            (Some(ReplyLanguage::Fr), "why", "one French sentence"),
+            (Some(ReplyLanguage::En), "为什么", "one English sentence"),
+        ] {
+            let text = reminder(fixed, question);
+            assert!(text.contains(named), "{fixed:?} {question}: {text}");
         }
     }
 }

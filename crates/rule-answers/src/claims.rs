@@ -358,9 +358,8 @@ fn names_agent(lower: &str) -> bool {
 /// Reports whether an utterance asks for a deed, also by a complaint that it is not done. One that
 /// neither asks nor tells something counts as such if it mentions a change, or is too short to
 /// mention one: `yes please`.
-pub(crate) fn is_command(question: &str) -> bool {
+pub(crate) fn is_command(question: &str, language: Language) -> bool {
     let lower = question.to_lowercase().replace('’', "'");
-    let language = Language::from_key(question).unwrap_or_default();
     if is_complaint(&lower, language) {
         return true;
     }
@@ -416,6 +415,10 @@ fn is_command_zh(lower: &str) -> Option<bool> {
 mod tests {
     use super::*;
 
+    fn commands(question: &str) -> bool {
+        is_command(question, Language::from_key(question).unwrap())
+    }
+
     #[test]
     fn commands_are_told_from_questions_and_reports() {
         for question in [
@@ -437,7 +440,7 @@ mod tests {
             "太暗了",
             "别开着了，都关了",
         ] {
-            assert!(is_command(question), "{question}");
+            assert!(commands(question), "{question}");
         }
         for question in [
             "who holds the record",
@@ -455,7 +458,7 @@ mod tests {
             "介绍一下电灯的历史",
             "你知道博物馆几点关门吗",
         ] {
-            assert!(!is_command(question), "{question}");
+            assert!(!commands(question), "{question}");
         }
     }
 }

@@ -21,9 +21,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_instant::{Answer, Answers, Bindings, Call, Context, Next, Plan, Referent, Scope};
+use hearken_ports::role::ReplyLanguage;
 use hearken_ports::{
     EarlierWords, InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, Role,
-    ServiceHealth, ToolChoice, ToolRequest, Usage,
+    ServiceHealth, ToolChoice, ToolRequest, TurnLanguage, Usage,
 };
 use hearken_safety::{Safe, Safety};
 use jiff::Zoned;
@@ -87,6 +88,21 @@ pub struct RuledLlm {
 enum Step {
     Call(Vec<Call>),
     Say(String),
+}
+
+/// Rules that may answer a turn, and the language of its answer.
+#[derive(Clone, Copy)]
+struct Allowed {
+    scope: InstantScope,
+    language: TurnLanguage,
+}
+
+impl Allowed {
+    /// Reports whether the answer of a plan, which is in the language of the words, has the language
+    /// of the turn.
+    fn has_language_of(self, plan: &Plan) -> bool {
+        self.language.fixed.is_none_or(|fixed| fixed.of_phrases() == Some(plan.language()))
+    }
 }
 
 impl Rules {
@@ -185,15 +201,16 @@ impl RuledLlm {
         if scope == InstantScope::Off {
             return None;
         }
+        let allowed = Allowed { scope, language: prompt.language };
         let bindings = self.bindings(&prompt.tools);
         // A turn of unknown age is too old for a reference: it may be of any day.
         let age = prompt.since_last.unwrap_or(Duration::MAX);
-        let (rule, step) = match self.plan(last, earlier, &bindings, scope, age) {
+        let (rule, step) = match self.plan(last, earlier, &bindings, allowed, age) {
             Some(plan) => (plan.rule().to_owned(), replay(plan, &last.rounds)?),
             // A confirmed call is in the turn of the confirmation; its rule is that of the question.
             None if !last.rounds.is_empty() && !last.begins_refused() => {
                 let (asked, before) = earlier.split_last()?;
-                let plan = self.plan(asked, before, &bindings, scope, Duration::ZERO)?;
+                let plan = self.plan(asked, before, &bindings, allowed, Duration::ZERO)?;
                 (plan.rule().to_owned(), replay(plan, &last.rounds)?)
             }
             None => return None,
@@ -212,12 +229,13 @@ impl RuledLlm {
         let offered = (self.rules.is_small && last.rounds.is_empty())
             .then(|| fitting(&prompt.tools, last.words));
         // In a role, the sentences are those of the role.
-        let checks =
-            is_checked.then(|| Checks::new(last.words, &self.rules.name, last.has_succeeded()));
+        let checks = is_checked.then(|| {
+            Checks::new(last.words, prompt.language, &self.rules.name, last.has_succeeded())
+        });
         if let Some(tools) = offered {
             prompt.tools = tools;
         }
-        let second = checks.as_ref().map(|checks| reminded(&prompt, checks.reminder()));
+        let second = checks.as_ref().map(|checks| reminded(&prompt, &checks.reminder()));
         let mut answer = self.model.reply(prompt);
         if let (Some(checks), Some(second)) = (checks, second) {
             let model = Arc::clone(&self.model);
@@ -232,13 +250,13 @@ impl RuledLlm {
         turn: &Said<'_>,
         earlier: &[Said<'_>],
         bindings: &Bindings,
-        scope: InstantScope,
+        allowed: Allowed,
         age: Duration,
     ) -> Option<Plan> {
         let before = earlier.last();
         // Other scopes have no references.
-        let mut referent = (scope == InstantScope::Whole)
-            .then(|| self.referent(earlier, bindings, scope, MAX_BACK))
+        let mut referent = (allowed.scope == InstantScope::Whole)
+            .then(|| self.referent(earlier, bindings, allowed, MAX_BACK))
             .flatten();
         referent.iter_mut().for_each(|referent| referent.age = age);
         let answer = before.map(|said| said.answer).filter(|answer| !answer.is_empty());
@@ -246,29 +264,32 @@ impl RuledLlm {
         // A question for consent is decided before the words are planned.
         let asks = answer.is_some_and(is_question)
             && !turn.begins_refused()
-            && !before.is_some_and(|said| self.is_by_rule(said, bindings, scope));
+            && !before.is_some_and(|said| self.is_by_rule(said, bindings, allowed));
         let context = Context {
             last: referent.as_ref(),
             after_question: asks,
             last_answer: answer,
-            ..self.context(bindings, scope)
+            ..self.context(bindings, allowed)
         };
-        self.rules.answers().plan(turn.words, &context)
+        let plan = self.rules.answers().plan(turn.words, &context);
+        plan.filter(|plan| allowed.has_language_of(plan))
     }
 
-    /// Returns the context of a first utterance in a scope.
-    fn context<'a>(&'a self, bindings: &'a Bindings, scope: InstantScope) -> Context<'a> {
+    /// Returns the context of a first utterance.
+    fn context<'a>(&'a self, bindings: &'a Bindings, allowed: Allowed) -> Context<'a> {
+        let TurnLanguage { fixed, spoken } = allowed.language;
         Context {
-            scope: scope_of(scope),
+            scope: scope_of(allowed.scope),
             is_lenient: self.rules.is_small,
             name: &self.rules.name,
+            language: fixed.and_then(ReplyLanguage::of_phrases).or(spoken),
             ..Context::new((self.rules.now)(), bindings)
         }
     }
 
     /// Reports whether the answer of a turn is that of a rule.
-    fn is_by_rule(&self, turn: &Said<'_>, bindings: &Bindings, scope: InstantScope) -> bool {
-        let plan = self.rules.answers().plan(turn.words, &self.context(bindings, scope));
+    fn is_by_rule(&self, turn: &Said<'_>, bindings: &Bindings, allowed: Allowed) -> bool {
+        let plan = self.rules.answers().plan(turn.words, &self.context(bindings, allowed));
         let answer = plan.and_then(|plan| answered(plan, &turn.rounds));
         answer.is_some_and(|answer| answer.text == turn.answer)
     }
@@ -278,12 +299,12 @@ impl RuledLlm {
         &self,
         turns: &[Said<'_>],
         bindings: &Bindings,
-        scope: InstantScope,
+        allowed: Allowed,
         back: usize,
     ) -> Option<Referent> {
         let (last, earlier) = turns.split_last().filter(|_| back > 0)?;
-        let before = self.referent(earlier, bindings, scope, back - 1);
-        let context = Context { last: before.as_ref(), ..self.context(bindings, scope) };
+        let before = self.referent(earlier, bindings, allowed, back - 1);
+        let context = Context { last: before.as_ref(), ..self.context(bindings, allowed) };
         let plan = self.rules.answers().plan(last.words, &context);
         match plan.and_then(|plan| answered(plan, &last.rounds)) {
             Some(answer) => answer.referent,

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use hearken_base::language::Language;
 use hearken_ports::{ChatMessage, Role};
 use hearken_safety::{Region, Topic};
 use serde_json::json;
@@ -174,6 +175,36 @@ async fn a_reference_is_understood_only_shortly_after_the_turn() {
         let asked = Prompt { since_last, ..prompt(messages.clone()) };
         let made = call(&deltas(&llm, asked).await);
         assert_eq!(made.is_some(), is_understood, "{since_last:?}: {made:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_answers_only_in_the_language_of_the_turn() {
+    let llm = ruled(InstantScope::Whole);
+    let zh = Some(Language::Chinese);
+    let en = Some(Language::English);
+    for (fixed, spoken, words, answered) in [
+        (None, zh, "12 + 30", zh),
+        (None, en, "12 + 30", en),
+        (None, None, "what time is it", en),
+        (Some(ReplyLanguage::En), zh, "12 + 30", en),
+        (Some(ReplyLanguage::En), zh, "what time is it", en),
+        (Some(ReplyLanguage::En), zh, "现在几点了", None),
+        (Some(ReplyLanguage::Zh), en, "现在几点了", zh),
+        (Some(ReplyLanguage::Zh), en, "what time is it", None),
+        (Some(ReplyLanguage::De), en, "what time is it", None),
+        (Some(ReplyLanguage::De), en, "12 + 30", None),
+    ] {
+        let language = TurnLanguage { fixed, spoken };
+        let said = text(&deltas(&llm, Prompt { language, ..prompt(vec![user(words)]) }).await);
+        let by_rule = Some(said.as_str()).filter(|said| *said != "model");
+        assert_eq!(by_rule.and_then(Language::from_key), answered, "{language:?} {words}: {said}");
+    }
+    // A command is confirmed in words, too.
+    for (fixed, is_called) in [(ReplyLanguage::En, true), (ReplyLanguage::Fr, false)] {
+        let language = TurnLanguage { fixed: Some(fixed), spoken: en };
+        let asked = Prompt { language, ..prompt(vec![user("set the volume to 35")]) };
+        assert_eq!(call(&deltas(&llm, asked).await).is_some(), is_called, "{fixed:?}");
     }
 }
 

@@ -20,6 +20,7 @@ use hearken_dialogue::{
 };
 use hearken_ports::{
     BoxError, ChatMessage, EarlierWords, ImageDescriber, Llm, Prompt, Role, ToolSource,
+    TurnLanguage,
 };
 use hearken_proto::ids::SessionId;
 use hearken_proto::text_gateway::{CallShown, Configure, ErrorCode, ServerMessage, Status};
@@ -519,6 +520,7 @@ impl RequestExecutor {
         let style = ConversationStyle { role: service.role(), ..session.style().clone() };
         let system = style.instructions(&settings.system_prompt, &(service.now)());
         let instant = style.instant();
+        let language = TurnLanguage::after(style.answer_language(), memory.words());
         let mut messages = vec![ChatMessage::new(Role::System, system)];
         let mut earlier = EarlierWords::default();
         if self.has_context(preferences) {
@@ -536,6 +538,7 @@ impl RequestExecutor {
             answer_seconds: role.answer_seconds,
             temperature: temperature.unwrap_or(settings.temperature),
             model: role.model.clone(),
+            language,
             instant,
             since_last: memory.since_last(),
             earlier,
@@ -546,8 +549,7 @@ impl RequestExecutor {
 
 /// Returns the person's words in a memory that the model does not get.
 fn said(memory: &Memory) -> EarlierWords {
-    let asked = memory.messages().iter().filter(|message| message.role == Role::User);
-    let words = asked.map(|message| message.content.clone()).collect();
+    let words = memory.words().map(str::to_owned).collect();
     EarlierWords { words, passed: memory.since_last() }
 }
 

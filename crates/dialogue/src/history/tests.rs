@@ -229,7 +229,9 @@ fn the_prompt_asks_for_an_answer_in_the_persons_language() {
     let mut d = dialogue();
     assert_eq!(d.prompt("", None).messages[0].content, "be kind\n请用中文回答。");
     d.note_language("What is this?");
-    assert_eq!(d.prompt("", None).messages[0].content, "be kind");
+    let prompt = d.prompt("12 + 30", None);
+    assert_eq!(prompt.messages[0].content, "be kind");
+    assert_eq!(prompt.language, TurnLanguage { fixed: None, spoken: Some(Language::English) });
 }
 
 #[test]
@@ -268,6 +270,8 @@ fn a_recognised_person_gets_their_own_role_and_others_get_the_devices() {
         let system = &prompt.messages[0].content;
         assert!(system.starts_with(begins) && system.contains("German"), "{system}");
         assert!(!system.contains(IN_CHINESE), "{system}");
+        let spoken = Some(Language::Chinese);
+        assert_eq!(prompt.language, TurnLanguage { fixed: Some(ReplyLanguage::De), spoken });
         let role = d.role(person.as_ref()).unwrap();
         assert_eq!((role.voice.as_str(), prompt.messages.len()), (voice, messages));
         let is_gone = person.is_some_and(|person| person.role_id == "gone");

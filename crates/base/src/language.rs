@@ -23,20 +23,23 @@ pub enum Language {
 }
 
 impl Language {
-    /// Returns the language of a text; `None` if it has no letters. A text with Han characters is
-    /// Chinese unless it is Japanese or Korean, or its sentence is in another language and only a
-    /// name or another piece of it is Chinese. Quoted text does not count.
+    /// Returns the language of a text; `None` if it has no letters, or only words that speakers of
+    /// Chinese use, too: `OK`, `Hello`. A text with Han characters is Chinese unless it is Japanese
+    /// or Korean, or its sentence is in another language and only a name or another piece of it is
+    /// Chinese. Quoted text does not count.
     pub fn from_key(text: &str) -> Option<Self> {
         if has_chinese(text) && is_chinese_sentence(text) {
             return Some(Self::Chinese);
         }
-        text.chars().any(char::is_alphabetic).then_some(Self::English)
+        (has_letters(text) && !is_address(text)).then_some(Self::English)
     }
 
     /// Returns the language of a person's words in a conversation whose language before them is
-    /// `known`: words that do not determine one have that of the conversation.
+    /// `known`: words that do not determine one have that of the conversation. A conversation that
+    /// begins with `Hello` is English until other words follow.
     pub fn of_words(words: &str, known: Option<Self>) -> Option<Self> {
-        Self::from_key(words).or(known)
+        let begun = || has_letters(words).then_some(Self::English);
+        Self::from_key(words).or(known).or_else(begun)
     }
 }
 
@@ -52,11 +55,26 @@ pub fn has_japanese_or_korean(text: &str) -> bool {
     text.chars().any(is_kana_or_hangul) || is_kanji(text)
 }
 
+fn has_letters(text: &str) -> bool {
+    text.chars().any(char::is_alphabetic)
+}
+
+/// Returns true if a text consists of words by which its language is not known.
+fn is_address(text: &str) -> bool {
+    let words = other_words(text);
+    !words.is_empty() && !text.chars().any(is_han) && words.iter().all(|word| is_name(word))
+}
+
+/// Returns true if a word, as [`other_words`] returns it, does not show the language of a sentence.
+fn is_name(word: &str) -> bool {
+    ADDRESSES.contains(&word) || DEVICE_NAMES.contains(&word)
+}
+
 /// Returns true if the sentence around the pieces in other languages is Chinese: by the word with
 /// which it begins, and by the number of Han characters and of other words.
 fn is_chinese_sentence(text: &str) -> bool {
     let outside = without_quotes(text);
-    let said = if outside.chars().any(char::is_alphabetic) { outside.as_str() } else { text };
+    let said = if has_letters(&outside) { outside.as_str() } else { text };
     let han = said.chars().filter(|c| is_han(*c)).count();
     let words = other_words(said);
     if han == 0 || words.is_empty() {
@@ -66,7 +84,6 @@ fn is_chinese_sentence(text: &str) -> bool {
     if first.is_some_and(is_common) {
         return true;
     }
-    let is_name = |word: &str| ADDRESSES.contains(&word) || DEVICE_NAMES.contains(&word);
     let mut spoken = words.iter().map(String::as_str).filter(|word| !is_name(word));
     if spoken.next().is_some_and(|word| is_in(ENGLISH, word)) {
         return han > 3 * words.len() || han >= words.len() && ends_in_chinese(said);
@@ -159,9 +176,9 @@ const ENGLISH: &str = "what whats who whos where wheres when why how hows which 
     add remind open close the a an my i im ive id it its there theres this that let lets if put \
     start stop send find translate make you he she we they his her our your in on at to for from \
     with and of ask read text message email help go get take look dont";
-/// Words before a sentence by which its language is not known.
-const ADDRESSES: [&str; 12] =
-    ["ok", "okay", "hey", "hi", "hello", "so", "well", "um", "uh", "oh", "yes", "no"];
+/// Words alone or before a sentence by which its language is not known.
+const ADDRESSES: [&str; 13] =
+    ["ok", "okay", "hey", "hi", "hello", "so", "well", "um", "uh", "oh", "yes", "no", "bye"];
 /// Pairs of quotation marks. An apostrophe is none.
 const QUOTES: [(char, char); 8] = [
     ('"', '"'),
@@ -265,6 +282,25 @@ mod tests {
             assert_eq!(Language::from_key(text), Some(Language::Chinese), "{text}");
         }
         assert_eq!(Language::from_key("…!? 12"), None);
+    }
+
+    #[test]
+    fn words_of_every_speaker_do_not_change_the_language_of_a_conversation() {
+        use Language::{Chinese, English};
+        for text in ["OK", "Okay.", "Hello!", "Hi, Xiaozhi", "oh, yes", "No, no.", "Bye-bye", "12"]
+        {
+            assert_eq!(Language::from_key(text), None, "{text}");
+            for known in [Chinese, English] {
+                assert_eq!(Language::of_words(text, Some(known)), Some(known), "{text}");
+            }
+        }
+        assert_eq!(Language::of_words("Hello!", None), Some(English));
+        assert_eq!(Language::of_words("12", None), None);
+        for (text, expected) in
+            [("OK, stop", English), ("Yes please", English), ("OK 可以", Chinese), ("5km", English)]
+        {
+            assert_eq!(Language::from_key(text), Some(expected), "{text}");
+        }
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Dialogue {
     /// Returns the language of these words, or the current language if the words do not determine
     /// one.
     pub fn language_of(&self, words: &str) -> Language {
-        Language::from_key(words).unwrap_or_else(|| self.language())
+        Language::of_words(words, self.language.heard()).unwrap_or_else(|| self.language())
     }
 
     /// Returns a handle to the current language.
@@ -144,7 +144,7 @@ impl Dialogue {
 
     /// Records the language of the person's words.
     pub fn note_language(&mut self, text: &str) {
-        if let Some(language) = Language::from_key(text) {
+        if let Some(language) = Language::of_words(text, self.language.heard()) {
             self.language.set(language);
         }
     }

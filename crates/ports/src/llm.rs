@@ -284,6 +284,10 @@ mod tests {
         for (fixed, earlier, words, expected) in [
             (None, vec![], "12 + 30", Chinese),
             (None, vec!["What is this?"], "12 + 30", English),
+            (None, vec!["Hello."], "12 + 30", English),
+            (None, vec!["你好", "OK"], "12 + 30", Chinese),
+            (None, vec!["你好"], "Yes.", Chinese),
+            (None, vec![], "Yes.", English),
             (None, vec!["What is this?", "你好"], "12 + 30", Chinese),
             (None, vec!["你好"], "What is this?", English),
             (Some(ReplyLanguage::En), vec!["你好"], "打开灯", English),

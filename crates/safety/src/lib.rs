@@ -175,7 +175,7 @@ static DATA: LazyLock<Data> = LazyLock::new(|| {
 /// Reports whether a text goes on with a talk about a danger, and brings up nothing else.
 fn goes_on(text: &str) -> bool {
     let text = ends(text);
-    let Some(language) = Language::from_key(&text) else { return false };
+    let Some(language) = Language::of_words(&text, None) else { return false };
     let words = DATA.splitter.words(&text);
     match language {
         Language::Chinese => DATA.zh.goes_on(&words),

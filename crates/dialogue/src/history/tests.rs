@@ -235,6 +235,29 @@ fn the_prompt_asks_for_an_answer_in_the_persons_language() {
 }
 
 #[test]
+fn an_ok_has_the_language_of_the_conversation() {
+    let mut d = dialogue();
+    assert_eq!(d.language_of("Hello."), Language::English, "at its beginning");
+    for (words, language) in [
+        ("12", Language::Chinese),
+        ("Hello.", Language::English),
+        ("12", Language::English),
+        ("你好", Language::Chinese),
+        ("OK.", Language::Chinese),
+        ("Yes, hello.", Language::Chinese),
+        ("What is this?", Language::English),
+        ("OK.", Language::English),
+    ] {
+        assert_eq!(d.language_of(words), language, "{words}");
+        d.note_language(words);
+        assert_eq!(d.language(), language, "{words}");
+        let prompt = d.prompt(words, None);
+        let asks_for_chinese = prompt.messages[0].content.contains(IN_CHINESE);
+        assert_eq!(asks_for_chinese, language == Language::Chinese, "{words}");
+    }
+}
+
+#[test]
 fn a_recognised_person_gets_their_own_role_and_others_get_the_devices() {
     let role = |name: &str| {
         let settings = RoleSettings {

@@ -41,14 +41,14 @@ pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
     if !opening.is_empty() {
         prompt.message("system", &opening.join("\n\n"));
     }
-    let mut asked = "";
+    let mut language = None;
     let mut talk = messages.iter().filter(|m| m.role != Role::System).peekable();
     while let Some(message) = talk.next() {
         match message.role {
             Role::System => {}
             Role::User => {
-                asked = &message.content;
-                prompt.message("user", asked);
+                language = Language::of_words(&message.content, language);
+                prompt.message("user", &message.content);
             }
             Role::Assistant => prompt.message("assistant", &assistant_text(message)),
             Role::Tool => {
@@ -57,7 +57,7 @@ pub fn render(messages: &[Message], tools: &[Tool]) -> Vec<Segment> {
                     body.push('\n');
                     body.push_str(&tool_response(&next.content));
                 }
-                body.push_str(match Language::from_key(asked) {
+                body.push_str(match language {
                     Some(Language::Chinese) => TELL_ZH,
                     _ => TELL_EN,
                 });

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use hearken_base::language::Language;
 use hearken_instant::{Answers, Bindings, Context, Next, Plan, Referent, Scope};
 use proptest::prelude::*;
 
@@ -89,6 +90,19 @@ fn a_tool_for_the_weather_replaces_that_of_the_server() {
     };
     assert_eq!(called("what is the weather in oslo"), "conditions_read");
     assert_eq!(called("what is the weather"), "get_weather");
+}
+
+#[test]
+fn words_of_every_speaker_are_answered_in_the_language_of_the_conversation() {
+    let zh = Some(Language::Chinese);
+    let en = Some(Language::English);
+    for (known, answered) in [(zh, zh), (en, en), (None, en)] {
+        for text in ["Hello!", "hi", "hey", "Bye.", "bye bye"] {
+            let plan = plan(text, "flat", |context| context.language = known).unwrap();
+            let (said, _) = answer(plan, &[]);
+            assert_eq!(Language::from_key(&said), answered, "{text}: {said}");
+        }
+    }
 }
 
 #[test]

@@ -6,10 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearken_base::language::has_chinese;
+use hearken_dialogue::role::AssignedRole;
 use hearken_dialogue::testkit::answering::{Called, sources};
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
 use hearken_ports::ProviderErrorKind;
-use hearken_text_gateway::{Sessions, TextGateway};
+use hearken_ports::role::{ReplyLanguage, RoleSettings};
+use hearken_text_gateway::{Sessions, TextGateway, TextGatewaySettings};
 use serde_json::json;
 
 use crate::text_clients::{Client, Free, MemoryStore, service};
@@ -86,6 +89,31 @@ async fn a_text_client_that_agrees_gets_the_call_once() {
         assert_eq!(ask(&mut client, "Yes").await, "Good day.");
     }
     assert_eq!(photos(&called), 1);
+}
+
+#[actix::test]
+async fn a_question_is_in_the_language_of_the_role_or_of_the_conversation() {
+    for (language, before, words, is_chinese) in [
+        (None, "What is this?", "911", false),
+        (None, "What is this?", "OK", false),
+        (None, "你好", "OK", true),
+        (Some(ReplyLanguage::Zh), "What is this?", "What is the news?", true),
+    ] {
+        let mut instance = Instance::alone();
+        let settings = RoleSettings { language, ..RoleSettings::default() };
+        let role = Arc::new(AssignedRole { settings, ..AssignedRole::default() });
+        instance.service.roles = Arc::new(move |_| Some(Arc::clone(&role)));
+        let gateway = TextGatewaySettings { role: "r".into(), ..TextGatewaySettings::default() };
+        instance.service.settings = gateway.into();
+        let mut client = instance.client().await;
+        assert_eq!(ask(&mut client, before).await, "Good day.");
+        for name in ["read_news", "self_camera_take_photo"] {
+            client.script.thinks(LlmAct::Call("", vec![(name, r#"{"question":"who"}"#)]));
+        }
+        let question = ask(&mut client, words).await;
+        assert_eq!(has_chinese(&question), is_chinese, "{language:?} {before} {words}: {question}");
+        assert_ne!(question, "Good day.");
+    }
 }
 
 #[actix::test]

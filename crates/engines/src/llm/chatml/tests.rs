@@ -122,6 +122,20 @@ fn tools_and_their_results() {
 }
 
 #[test]
+fn the_result_after_an_ok_is_told_in_the_language_of_the_conversation() {
+    for (asked, told) in [("打开摄像头", TELL_ZH), ("Open the camera", TELL_EN)] {
+        let messages = [
+            say(Role::User, asked),
+            say(Role::Assistant, "?"),
+            say(Role::User, "OK."),
+            say(Role::Tool, "true"),
+        ];
+        let prompt = text(&render(&messages, &[]));
+        assert!(prompt.contains(told), "{prompt}");
+    }
+}
+
+#[test]
 fn tools_without_a_system_message() {
     let prompt = text(&render(&[say(Role::User, "Louder")], &[volume()]));
     assert!(prompt.starts_with("<|im_start|>system\n# Tools\n"), "{prompt}");

@@ -308,7 +308,9 @@ impl Answers {
         let readings = self.normaliser.readings(text, setting.language, name);
         let whole = |words: &Words| self.parts(words, setting, MOST_PARTS).map(without_courtesy);
         let parts = readings.iter().find_map(whole);
-        let is_lenient = context.is_lenient && context.scope == Scope::Whole;
+        let is_lenient = context.is_lenient
+            && context.scope == Scope::Whole
+            && !normalise::asks_whether_done(text);
         parts.or_else(|| {
             let is_told_of =
                 |said: &Words| lenient::is_told_of(&said.words, setting, &reader(said, setting));

@@ -324,6 +324,22 @@ pub(crate) fn words_of(text: &str) -> Words {
     all
 }
 
+/// Particles that tell that something is done, or ask for agreement.
+const ZH_DONE: [char; 5] = ['了', '吧', '喽', '咯', '啰'];
+
+/// Reports whether Chinese words ask whether something is done, by the mark that a recogniser writes: 灯关了吧？
+pub(crate) fn asks_whether_done(text: &str) -> bool {
+    text.split_inclusive(['?', '？'])
+        .filter_map(|part| part.strip_suffix(['?', '？']))
+        .any(|asked| asked.trim_end().ends_with(ZH_DONE))
+}
+
+/// Reports whether everyday words that may tell of what is done are read as a command: 关了吧 as 关掉.
+fn makes_command(part: &[String], with: &[String]) -> bool {
+    let is_done = |word: &String| word.chars().next().is_some_and(|first| ZH_DONE.contains(&first));
+    part.last().is_some_and(is_done) && with.last().is_some_and(|last| !is_done(last))
+}
+
 impl Words {
     fn of(text: &str) -> Vec<String> {
         words_of(text).words
@@ -591,7 +607,7 @@ impl Normaliser {
         called(&mut plain);
         readings.push(plain.clone());
         self.add_shorter(&mut readings, tables, &called);
-        let casual = self.casual(&plain, tables);
+        let casual = self.casual(&plain, tables, asks_whether_done(text));
         let more: Vec<Words> =
             readings.iter().filter_map(|words| tables.corrected(words)).collect();
         readings.extend(more);
@@ -610,12 +626,12 @@ impl Normaliser {
     }
 
     /// Returns the readings of everyday speech: standard words in the place of dialect, then without beginnings and ends, one
-    /// less at a time.
+    /// less at a time. What asks whether something is done stays as it is.
     #[expect(clippy::unused_self, reason = "a part of `readings`")]
-    fn casual(&self, plain: &Words, tables: &Tables) -> Vec<Words> {
+    fn casual(&self, plain: &Words, tables: &Tables, asks: bool) -> Vec<Words> {
         let mut words = tables.corrected(plain).unwrap_or_else(|| plain.clone());
         for (part, with) in &tables.casual {
-            if words.words != *part {
+            if words.words != *part && !(asks && makes_command(part, with)) {
                 tables.replace_all(&mut words, part, with);
             }
         }

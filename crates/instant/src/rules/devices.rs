@@ -24,6 +24,8 @@ use crate::value::{Room, Value};
 const NARROW: [&str; 3] = ["light", "vacuum", "water_heater"];
 /// Most rooms of one command.
 const MOST_ROOMS: usize = 6;
+/// Highest temperature that is set: a higher one may be that of a person.
+const MOST_DEGREES: i64 = 32;
 
 fn nowhere() -> Wanted<'static> {
     Wanted { room: None, last: None, domain: None }
@@ -491,7 +493,7 @@ pub(super) fn cover(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
 
 pub(super) fn climate(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     let Some(Value::Number(degrees)) = slots.get("number") else { return None };
-    if *degrees < Fraction::whole(5) || *degrees > Fraction::whole(40) {
+    if *degrees < Fraction::whole(5) || *degrees > Fraction::whole(MOST_DEGREES) {
         return None;
     }
     set_levels(&About::Climate, None, &Setting::rooms(slots), Amount::Plain(*degrees), setting)

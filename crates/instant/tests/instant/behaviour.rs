@@ -50,6 +50,25 @@ fn a_failed_call_is_never_told_as_done() {
 }
 
 #[test]
+fn a_temperature_that_may_be_that_of_a_person_is_left_to_the_model() {
+    for text in [
+        "temperature 39 degrees",
+        "set the office heating to thirty nine degrees",
+        "office heating thirty nine",
+        "办公室的暖气调到三十九度",
+        "办公室暖气三十九度",
+    ] {
+        for is_lenient in [false, true] {
+            let plan = plan(text, "flat", |context| context.is_lenient = is_lenient);
+            assert!(plan.is_none(), "{text}: {plan:?}");
+        }
+    }
+    for text in ["set the office heating to 32 degrees", "办公室的暖气调到三十二度"] {
+        assert!(plan(text, "flat", |_| {}).is_some(), "{text}");
+    }
+}
+
+#[test]
 fn a_state_that_says_nothing_is_left_to_the_model() {
     for outcome in [Err("offline".to_owned()), Ok("{}".to_owned()), Ok("fine".to_owned())] {
         let louder = plan("louder", "panel", |_| {}).unwrap();

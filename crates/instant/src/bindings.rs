@@ -34,6 +34,16 @@ pub(crate) enum Action {
     Stop,
 }
 
+/// Which timers a call cancels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    /// The one that runs: nothing tells which.
+    Running,
+    /// The one of a length of time.
+    OfLength,
+    All,
+}
+
 /// What a call of a tool changes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Topic {
@@ -57,7 +67,7 @@ pub(crate) enum Topic {
     Scene(Vec<Vec<String>>),
     Media(Action),
     Timer,
-    TimerCancel,
+    TimerCancel(Cancelled),
     Alarm,
     Reminder,
 }

@@ -510,6 +510,10 @@ fn with_rest(
     let last = said.or(setting.last).filter(|_| setting.context.scope == Scope::Whole);
     let next = Setting { last, ..*setting };
     let mut all = rest(&words.part(from, words.words.len()), &next)?;
+    // 十分钟的计时器取消了 begins none.
+    if first.rule == "timer" && all.first().is_some_and(|next| next.rule == "timer_cancel") {
+        return None;
+    }
     all.insert(0, first);
     Some(all)
 }

@@ -14,6 +14,7 @@ mod reference;
 mod states;
 mod talk;
 mod time;
+mod timers;
 mod weather;
 
 use hearken_base::language::Language;
@@ -96,7 +97,7 @@ const RULES: [(&str, Class, Make); 60] = [
     ("scene", Class::Command, devices::scene),
     ("media", Class::Command, devices::media),
     ("timer", Class::Command, devices::timer),
-    ("timer_cancel", Class::Command, devices::timer_cancel),
+    ("timer_cancel", Class::Command, timers::cancel),
     ("alarm", Class::Command, devices::alarm),
     ("reminder", Class::Other, devices::reminder),
     ("it_switch", Class::Other, reference::it_switch),

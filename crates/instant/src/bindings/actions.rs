@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 
 use super::places::{effect, fixed, place, values};
 use super::schema::{Accepts, Parameter, Tool, mentions, name_words};
-use super::{Action, Effect, Input, Place, Topic};
+use super::{Action, Cancelled, Effect, Input, Place, Topic};
 use crate::names::Names;
 use crate::normalise::words_of;
 
@@ -27,6 +27,8 @@ const THEME: [&str; 10] =
     ["theme", "mode", "appearance", "scheme", "style", "look", "主题", "模式", "外观", "配色"];
 const TIMER: [&str; 6] = ["timer", "countdown", "timers", "计时", "倒计时", "定时"];
 const ALARM: [&str; 3] = ["alarm", "alarms", "闹钟"];
+/// Words of tools that cancel all timers.
+const ALL: [&str; 5] = ["all", "every", "所有", "全部", "一切"];
 
 pub(super) fn choice_effects(tool: &Tool, names: &Names, found: &mut Vec<Effect>) {
     for parameter in &tool.parameters {
@@ -188,15 +190,21 @@ pub(super) fn single_effects(tool: &Tool, found: &mut Vec<Effect>) {
             effect(Topic::Media(action), tool, Input::None, Map::new(), Place::None)
         }));
     }
-    let cancels = mentions(
+    if cancels_timers(tool) {
+        let of = if tool.mentions(&ALL) { Cancelled::All } else { Cancelled::Running };
+        found.push(effect(Topic::TimerCancel(of), tool, Input::None, Map::new(), Place::None));
+    }
+}
+
+/// Reports whether a tool cancels timers.
+fn cancels_timers(tool: &Tool) -> bool {
+    let in_name = mentions(
         &tool.name_words,
         &["cancel", "clear", "delete", "remove", "stop", "取消", "停止"],
     );
     let text = tool.words.concat();
     let says_so = ["取消", "停止", "删除"].iter().any(|verb| text.starts_with(verb));
-    if tool.mentions(&TIMER) && (cancels || says_so) && !tool.mentions(&ALARM) {
-        found.push(effect(Topic::TimerCancel, tool, Input::None, Map::new(), Place::None));
-    }
+    tool.mentions(&TIMER) && (in_name || says_so) && !tool.mentions(&ALARM)
 }
 
 pub(super) fn timer_effects(tool: &Tool, found: &mut Vec<Effect>) {
@@ -227,13 +235,10 @@ pub(super) fn timer_effects(tool: &Tool, found: &mut Vec<Effect>) {
     {
         let is_optional = numbers.len() == 1 || tool.unfilled(&[]).next().is_none();
         if is_optional {
-            found.push(effect(
-                Topic::Timer,
-                tool,
-                Input::Seconds(numbers),
-                Map::new(),
-                Place::None,
-            ));
+            let cancels = cancels_timers(tool);
+            let topic =
+                if cancels { Topic::TimerCancel(Cancelled::OfLength) } else { Topic::Timer };
+            found.push(effect(topic, tool, Input::Seconds(numbers), Map::new(), Place::None));
         }
     }
 }

@@ -27,7 +27,7 @@ const MOST_ROOMS: usize = 6;
 /// Highest temperature that is set: a higher one may be that of a person.
 const MOST_DEGREES: i64 = 32;
 
-fn nowhere() -> Wanted<'static> {
+pub(super) fn nowhere() -> Wanted<'static> {
     Wanted { room: None, last: None, domain: None }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn level(slots: &Slots) -> Option<Amount> {
     }
 }
 
-fn call(bound: &Bound, arguments: Map<String, serde_json::Value>) -> Call {
+pub(super) fn call(bound: &Bound, arguments: Map<String, serde_json::Value>) -> Call {
     Call { tool: bound.effect.tool.clone(), arguments }
 }
 
@@ -615,19 +615,6 @@ pub(super) fn timer(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
     );
     let referent = Referent::new(About::Timer(*wanted), Vec::new(), None);
     some(vec![Act::Do { call: call(&bound, arguments), subject, referent: Some(referent) }])
-}
-
-pub(super) fn timer_cancel(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {
-    let is_timer = setting.last.is_some_and(|last| matches!(last.about, About::Timer(_)));
-    if slots.text("form") == "it" && !is_timer {
-        return None;
-    }
-    let bound = setting.context.bindings.find(|topic| *topic == Topic::TimerCancel, nowhere())?;
-    let subject = Subject::fixed(
-        Sentence::new("计时取消了。", "Okay, the timer is cancelled."),
-        Sentence::new("抱歉，计时没能取消。", "Sorry, I couldn't cancel the timer."),
-    );
-    some(vec![Act::Do { call: call(&bound, bound.arguments()), subject, referent: None }])
 }
 
 pub(super) fn alarm(slots: &Slots, setting: &Setting<'_>) -> Option<Vec<Act>> {

@@ -2,8 +2,9 @@
 //! that they do not ask for, whoever understands commands among other words. Not for commands that are taken back, see `not_done`.
 
 use hearken_instant::{Answers, Bindings, Context, Scope};
+use serde_json::{Value, json};
 
-use crate::support::{bind, house, now, play, say, say_as, shown, state_of};
+use crate::support::{Tool, bind, house, now, play, say, say_as, shown, state_of};
 
 const HOUSES: [&str; 11] =
     ["bare", "panel", "flat", "hub", "radio", "guan", "sky", "porch", "dial", "zhuo", "loft"];
@@ -75,30 +76,30 @@ const RUNNING_ZH: [&str; 30] = [
     "计时器还剩五分钟",
     "清掉那个十分钟的倒计时嘛",
 ];
-/// A timer with its length is cancelled.
-const CANCELLED: [&str; 22] = [
-    "cancel the ten minute timer",
-    "cancel the timer for ten minutes",
-    "stop my ten minute timer",
-    "delete that eight minute countdown",
-    "clear the half an hour timer",
-    "end the ninety second timer",
-    "remove the twenty minute timer",
-    "kill the ten minute timer",
-    "turn the ten minute timer off",
-    "turn off the ten minute timer",
-    "please scrap the five minute timer",
-    "could you cancel my one hour timer please",
-    "取消十分钟的计时器",
-    "取消那个十分钟的倒计时",
-    "取消刚才那个五分钟的计时",
-    "关掉半小时的计时器",
-    "停掉一刻钟的倒计时",
-    "删除八分钟的定时",
-    "把十分钟的计时器取消了",
-    "把那个二十分钟的倒计时关掉",
-    "麻烦帮我取消九十秒的计时器",
-    "把十分钟的计时撤掉",
+/// A timer with its length, in seconds, is cancelled.
+const CANCELLED: [(&str, i64); 22] = [
+    ("cancel the ten minute timer", 600),
+    ("cancel the timer for ten minutes", 600),
+    ("stop my ten minute timer", 600),
+    ("delete that eight minute countdown", 480),
+    ("clear the half an hour timer", 1800),
+    ("end the ninety second timer", 90),
+    ("remove the twenty minute timer", 1200),
+    ("kill the ten minute timer", 600),
+    ("turn the ten minute timer off", 600),
+    ("turn off the ten minute timer", 600),
+    ("please scrap the five minute timer", 300),
+    ("could you cancel my one hour timer please", 3600),
+    ("取消十分钟的计时器", 600),
+    ("取消那个十分钟的倒计时", 600),
+    ("取消刚才那个五分钟的计时", 300),
+    ("关掉半小时的计时器", 1800),
+    ("停掉一刻钟的倒计时", 900),
+    ("删除八分钟的定时", 480),
+    ("把十分钟的计时器取消了", 600),
+    ("把那个二十分钟的倒计时关掉", 1200),
+    ("麻烦帮我取消九十秒的计时器", 90),
+    ("把十分钟的计时撤掉", 600),
 ];
 
 /// Houses, and sentences whose verb is not the one of the act that they would be taken for.
@@ -317,16 +318,75 @@ fn a_timer_that_runs_is_not_begun_once_more() {
             }
         }
     }
+    assert!(faults.is_empty(), "{}:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Returns the tools of the radio with another one that cancels.
+fn radio_with(name: &str, description: &str, properties: &Value, required: &[&str]) -> Bindings {
+    let mut tools = house("radio");
+    tools.retain(|tool| tool.name != "countdown_cancel");
+    tools.push(Tool {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: json!({"type": "object", "properties": properties, "required": required}),
+    });
+    bind(&tools)
+}
+
+#[test]
+fn a_timer_is_cancelled_by_its_length_where_the_tool_can_be_told_it() {
+    let answers = Answers::builtin();
     let radio = bind(&house("radio"));
-    for text in CANCELLED {
+    let seconds =
+        json!({"of_seconds": {"type": "integer", "description": "its length in seconds"}});
+    let told = radio_with("countdown_cancel", "Cancels a countdown", &seconds, &[]);
+    let mut faults = Vec::new();
+    for (text, length) in CANCELLED {
         for is_lenient in [false, true] {
             let made = calls(&answers, &radio, text, is_lenient);
-            if made != "countdown_cancel{}" {
+            if !made.is_empty() {
+                faults.push(format!("{text}: `{made}`"));
+            }
+            let made = calls(&answers, &told, text, is_lenient);
+            if made != format!("countdown_cancel{{\"of_seconds\":{length}}}") {
                 faults.push(format!("{text}: `{made}`"));
             }
         }
     }
     assert!(faults.is_empty(), "{}:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn which_timer_is_meant_is_not_dropped() {
+    let answers = Answers::builtin();
+    let minutes = json!({"minutes": {"type": "integer"}});
+    let one = radio_with("timer_drop_cancel", "Cancels a timer", &minutes, &[]);
+    let required = radio_with("timer_drop_cancel", "Cancels a timer", &minutes, &["minutes"]);
+    let all = radio_with("timers_clear", "Cancels all timers", &json!({}), &[]);
+    let either = radio_with("timers_clear", "取消计时，不给出时长则取消全部", &minutes, &[]);
+    for (bindings, text, made) in [
+        (&one, "cancel the ten minute timer", r#"timer_drop_cancel{"minutes":10}"#),
+        (&one, "cancel the ninety second timer", ""),
+        (&one, "cancel the timer", "timer_drop_cancel{}"),
+        (&one, "cancel all timers", ""),
+        (&required, "取消十分钟的计时器", r#"timer_drop_cancel{"minutes":10}"#),
+        (&required, "cancel the timer", ""),
+        (&required, "set a timer for eight minutes", r#"countdown_begin{"length_seconds":480}"#),
+        (&all, "cancel all timers", "timers_clear{}"),
+        (&all, "取消所有的计时器", "timers_clear{}"),
+        (&all, "cancel the ten minute timer", ""),
+        (&all, "cancel the timer", ""),
+        (&either, "取消全部计时", "timers_clear{}"),
+        (&either, "取消十分钟的计时器", r#"timers_clear{"minutes":10}"#),
+        (&either, "取消计时", ""),
+    ] {
+        assert_eq!(calls(&answers, bindings, text, false), made, "{text}");
+    }
+    // What the last answer set is meant by `it`.
+    let set = say(&answers, &one, "set a timer for eight minutes", None).unwrap();
+    let cancelled = say(&answers, &one, "cancel it", set.referent.as_ref()).unwrap();
+    assert_eq!(shown(&cancelled.calls), r#"timer_drop_cancel{"minutes":8}"#);
+    assert_eq!(cancelled.answer, "Okay, the timer for 8 minutes is cancelled.");
 }
 
 #[test]

@@ -93,6 +93,45 @@ const BEHIND_STOP: [&str; 15] = [
 const ANSWERS: [&str; 8] =
     ["enough", "pause", "够了", "暂停", "basta", "para", "chega", "ça suffit"];
 
+/// Stop words that may also be a command to what a call has started: music, a timer or a robot.
+const COMMANDS: [&str; 35] = [
+    "停",
+    "停下",
+    "停下来",
+    "停一下",
+    "停一停",
+    "停止",
+    "停止播放",
+    "暂停",
+    "别播了",
+    "别放了",
+    "别唱了",
+    "不听了",
+    "不想听了",
+    "我不想听了",
+    "stop",
+    "stop it",
+    "stop that",
+    "stop playing",
+    "cancel",
+    "pause",
+    "stopp",
+    "halt",
+    "hör auf",
+    "aufhören",
+    "arrête",
+    "arrêtez",
+    "para",
+    "detente",
+    "fermati",
+    "стоп",
+    "остановись",
+    "ストップ",
+    "止めて",
+    "止まって",
+    "멈춰",
+];
+
 /// Remaining length of a reply at or below which a backchannel is an answer to it.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -160,7 +199,7 @@ pub enum Meaning {
     Words,
     /// Words that only signal listening.
     Backchannel,
-    /// Words that end the reply without an answer.
+    /// Words that end the reply, without an answer unless they may be a command.
     Stop,
 }
 
@@ -178,6 +217,11 @@ impl InterruptionSettings {
             Meaning::Words
         }
     }
+}
+
+/// Returns true if stop words may be meant for what a call has started, not only for the reply.
+pub fn may_command(words: &str) -> bool {
+    stops_politely(words, COMMANDS.into_iter())
 }
 
 /// Returns true if these words can answer a question: that it is enough, or which of two actions to
@@ -382,6 +426,37 @@ mod tests {
             "그만",
         ] {
             assert_eq!(meaning(words), Meaning::Stop, "{words}");
+        }
+    }
+
+    #[test]
+    fn stop_words_may_command_unless_they_are_about_speech() {
+        for words in [
+            "停。",
+            "别放了！",
+            "停止播放",
+            "不听了",
+            "停下来吧",
+            "别再放了",
+            "Stop.",
+            "stop playing, please",
+            "Cancel.",
+        ] {
+            assert!(may_command(words), "{words}");
+            assert_eq!(meaning(words), Meaning::Stop, "{words}");
+        }
+        for words in [
+            "别说了",
+            "安静",
+            "停止说话",
+            "够了",
+            "Be quiet.",
+            "Stop talking.",
+            "Stop, be quiet.",
+            "enough",
+            "",
+        ] {
+            assert!(!may_command(words), "{words}");
         }
     }
 

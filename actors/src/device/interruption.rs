@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::DeviceActor;
 use super::state::{Interruption, LiveTurn};
-use crate::interruption::{LAST_WORDS, Meaning};
+use crate::interruption::{LAST_WORDS, Meaning, may_command};
 use crate::messages::{Interrupted, PlaybackStep};
 
 type Ctx = SocketContext<DeviceActor>;
@@ -136,14 +136,16 @@ impl DeviceActor {
             TurnInput::Words(words) => self.rules.interruption.meaning(words, asked),
             _ => Meaning::Words,
         };
-        tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), ?meaning, "understood an interruption");
+        // What a call has started goes on after the reply that confirms it.
+        let has_called = self.live.as_ref().is_some_and(|live| live.turn.has_called());
+        tracing::debug!(turn = %turn.id, trace = turn.trace().log_id(), ?meaning, has_called, "understood an interruption");
         match (meaning, input) {
             (Meaning::Backchannel, _) => {
                 self.dismiss(turn.id);
                 outcomes.backchannel.increment(1);
                 return false;
             }
-            (Meaning::Stop, TurnInput::Words(text)) => {
+            (Meaning::Stop, TurnInput::Words(text)) if !(has_called && may_command(text)) => {
                 // Later utterances are removed before the cut, which would end them, too: words
                 // after the stop word are still answered.
                 let later = self.take_interruptions(|i| i.turn.id > turn.id);
@@ -160,7 +162,12 @@ impl DeviceActor {
         // The utterance becomes the live turn before the session starts it: a device is sent only
         // the transcript of its live turn.
         let interruptions = self.take_interruptions(|_| true);
-        self.interrupt_live_turn(ctx);
+        if meaning == Meaning::Stop {
+            // The words before are answered: their calls were made.
+            self.cut(ctx);
+        } else {
+            self.interrupt_live_turn(ctx);
+        }
         self.listen_to(interruptions);
         outcomes.answered.increment(1);
         true

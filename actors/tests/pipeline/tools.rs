@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hearken_actors::settings::PipelineSettings;
 use hearken_actors::testkit::TestPipeline;
+use hearken_audio::sound;
 use hearken_dialogue::phrases::Phrase;
 use hearken_dialogue::testkit::{AsrAct, LlmAct, TtsAct};
 use hearken_dialogue::tools::{ToolPolicies, ToolPolicy};
@@ -20,6 +21,7 @@ use hearken_socket::testkit::Received;
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::pauses::{STORY, says, told, words};
 use crate::{abort, audio_times, freeze, ms, next_turn_works, shown, speak, start, transcripts};
 
 /// Tool that waits as long as its arguments say, and records started and finished calls.
@@ -401,6 +403,42 @@ async fn a_running_call_continues_and_is_not_repeated_for_further_words() {
     assert_eq!(source.ended(), ["wait.here"]);
     next_turn_works(&mut pipeline).await;
     pipeline.hang_up().await;
+}
+
+#[actix::test]
+async fn stop_words_over_the_confirmation_of_a_call_are_answered_if_they_may_be_a_command() {
+    for (stop, is_command) in [
+        ("停！", true),
+        ("别放了。", true),
+        ("Stop playing.", true),
+        ("别说了。", false),
+        ("Be quiet.", false),
+    ] {
+        let (mut pipeline, _) = listening().await;
+        start(&pipeline, "realtime");
+        pipeline.script.thinks(LlmAct::Call("", vec![("wait_here", r#"{"ms": 10}"#)]));
+        pipeline.script.thinks(LlmAct::Write(STORY.to_vec(), ms(10)));
+        for _ in STORY {
+            pipeline.script.says(TtsAct::Audio { length: ms(2_400), first: ms(50), each: ms(1) });
+        }
+        speak(&pipeline).await;
+        told(&mut pipeline, "tts/sentence_start", 2).await;
+        pipeline.stream(sound::silence(1_200)).await;
+        says(&mut pipeline, words(stop)).await;
+        told(&mut pipeline, "tts/stop", if is_command { 2 } else { 1 }).await;
+        pipeline.pass(ms(5_000)).await;
+        assert_eq!(transcripts(&pipeline), ["hello there", stop]);
+        let said = shown(&pipeline);
+        let asked = pipeline.script.last_prompt();
+        if is_command {
+            assert_eq!(said.last().unwrap(), "Good day.", "{stop}");
+            assert_eq!(asked.last().unwrap(), &format!("User: {stop}"));
+        } else {
+            assert!(said.iter().all(|text| text != "Good day."), "{stop}: {said:?}");
+            assert_eq!(asked.last().unwrap(), "Tool: waited", "{stop}");
+        }
+        pipeline.hang_up().await;
+    }
 }
 
 const CANCELLED: &str =

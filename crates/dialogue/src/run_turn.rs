@@ -323,6 +323,7 @@ async fn traced_calls(
     tools.account_to(trace.account());
     let results = output.calls(tools, offer, calls, asked, until).await;
     trace.end(Stage::Tool);
+    output.turn().note_calls();
     results
 }
 

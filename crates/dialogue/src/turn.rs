@@ -44,6 +44,8 @@ pub struct Turn {
     permit: Arc<Mutex<Option<TurnPermit>>>,
     /// Speaker of its words, once identified.
     speaker: Arc<Mutex<Speaker>>,
+    /// True once tools were called for its words.
+    has_called: Arc<AtomicBool>,
     /// Cancelled once it is certain that the person has finished. `None` if that was certain from
     /// the start.
     certain: Option<CancellationToken>,
@@ -100,6 +102,7 @@ impl Turn {
             is_too_fast: Arc::default(),
             permit,
             speaker,
+            has_called: Arc::default(),
             certain: None,
             trace,
             plays_at_once: false,
@@ -233,6 +236,16 @@ impl Turn {
     /// Returns the speaker of its words, as far as known.
     pub fn speaker(&self) -> Speaker {
         self.speaker.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records that tools were called for its words.
+    pub fn note_calls(&self) {
+        self.has_called.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports whether tools were called for its words.
+    pub fn has_called(&self) -> bool {
+        self.has_called.load(Ordering::Relaxed)
     }
 
     /// Sets the rate of the turn's client.

@@ -191,6 +191,27 @@ async fn a_voice_is_learned_by_three_sentences_and_known_in_the_next_conversatio
 }
 
 #[actix::test]
+async fn learning_a_voice_can_be_stopped_but_not_by_another_known_person() {
+    for (voice, is_stopped, known) in
+        [(BEN, true, "Anna"), (None, true, "Anna"), (ANNA, false, "Ben")]
+    {
+        let mut home = Home::with_anna(SpeakerSettings::default(), "auto").await;
+        let learn = ("remember_my_voice", r#"{"name":"Ben"}"#);
+        home.pipeline.script.thinks(LlmAct::Call("", vec![learn]));
+        home.says(BEN, "Please remember my voice, I am Ben.").await;
+        home.pipeline.script.thinks(LlmAct::Call("", vec![("forget_me", "{}")]));
+        home.says(voice, "No, I do not want that, forget it.").await;
+        let result = home.pipeline.script.last_prompt().pop().unwrap();
+        assert_eq!(result.contains("was not learned"), is_stopped, "{voice:?}: {result}");
+        home.says(BEN, "This is the second sentence.").await;
+        home.says(BEN, "And this is the third.").await;
+        let names: Vec<_> = home.people.all().iter().map(|p| p.name.clone()).collect();
+        assert_eq!(names, [known], "{voice:?}");
+        home.pipeline.hang_up().await;
+    }
+}
+
+#[actix::test]
 async fn a_backchannel_over_a_reply_does_not_change_the_speaker() {
     let mut home = Home::with_anna(SpeakerSettings::default(), "realtime").await;
     home.pipeline.script.says(TtsAct::Audio { length: ms(9_000), first: ms(50), each: ms(5) });

@@ -5,13 +5,18 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hearken_ports::{Exchange, Person, PersonId};
+use tokio::time::Instant;
 
 use crate::people::{People, PeopleError, SENTENCES, Speaker, UnknownSpeaker, Voice};
 
 /// Maximum number of earlier exchanges in the model's instructions.
 const EXCHANGES_TOLD: usize = 5;
+/// Time after the last sentence of an enrolment until it lapses: later sentences of its voice, in
+/// another conversation, are not meant for it.
+const ENROLMENT_LASTS: Duration = Duration::from_secs(300);
 
 /// Tracker of the speakers in one conversation.
 pub struct SpeakerTracker {
@@ -64,6 +69,17 @@ pub struct Enrolment {
     pub name: String,
     /// Voices of their sentences so far.
     pub voices: Vec<Voice>,
+    /// Time of the last of these sentences.
+    pub heard_at: Instant,
+}
+
+/// What was forgotten at a person's request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// An enrolled person with all their data.
+    Person,
+    /// An enrolment in progress, of which nothing was stored.
+    Enrolment,
 }
 
 impl SpeakerTracker {
@@ -156,9 +172,10 @@ impl SpeakerTracker {
         now.person = person;
         now.admits_anyone = false;
         now.unknown = None;
-        let enrolment = now.enrolment.as_mut()?;
+        let enrolment = now.pending()?;
         if self.people.are_alike(&enrolment.voices[0], voice) {
             enrolment.voices.push(Arc::clone(voice));
+            enrolment.heard_at = Instant::now();
         }
         now.enrolment.take_if(|enrolment| enrolment.voices.len() >= SENTENCES)
     }
@@ -166,12 +183,12 @@ impl SpeakerTracker {
     /// Reports whether the model's instructions mention an enrolment, and so change with each
     /// sentence.
     pub fn learns(&self) -> bool {
-        let now = self.now();
-        now.enrolment.is_some() || now.failed.is_some()
+        let mut now = self.now();
+        now.pending().is_some() || now.failed.is_some()
     }
 
     /// Stores a person whose voice was learned.
-    pub async fn enrol(&self, Enrolment { name, voices }: Enrolment) {
+    pub async fn enrol(&self, Enrolment { name, voices, .. }: Enrolment) {
         let outcome = self.people.enrol(&name, &voices).await;
         let mut now = self.now();
         match outcome {
@@ -211,7 +228,8 @@ impl SpeakerTracker {
         }
         let mut now = self.now();
         now.failed = None;
-        now.enrolment = Some(Enrolment { name: name.to_owned(), voices: vec![voice] });
+        let heard_at = Instant::now();
+        now.enrolment = Some(Enrolment { name: name.to_owned(), voices: vec![voice], heard_at });
         Ok(SENTENCES - 1)
     }
 
@@ -265,12 +283,32 @@ impl SpeakerTracker {
         if self.now().is_mixed { Err(PeopleError::AnotherVoice) } else { Ok(()) }
     }
 
-    /// Deletes the last speaker with all their data.
+    /// Stops an enrolment in progress, if it may be that of the last speaker's voice. Returns false
+    /// if there is none, or the last speaker is another person.
+    fn stop_enrolment(&self) -> bool {
+        let mut now = self.now();
+        let voice = now.voice.clone();
+        let is_known = now.person.is_some() && now.unknown.is_none();
+        let Some(enrolment) = now.pending() else { return false };
+        let is_theirs =
+            voice.is_some_and(|voice| self.people.are_alike(&enrolment.voices[0], &voice));
+        let stops = is_theirs || !is_known;
+        if stops {
+            now.enrolment = None;
+        }
+        stops
+    }
+
+    /// Stops the enrolment of the last speaker's voice; without one, deletes the last speaker with
+    /// all their data. Whose words stop an enrolment need not be certain: nothing is lost by it.
     ///
     /// # Errors
     /// Fails if the last speaker is not enrolled, too little was said to identify a voice, no voice
     /// was computed in time, or the store failed.
-    pub async fn forget_person(&self) -> Result<(), PeopleError> {
+    pub async fn forget_person(&self) -> Result<Forgotten, PeopleError> {
+        if self.stop_enrolment() {
+            return Ok(Forgotten::Enrolment);
+        }
         self.check_one_voice()?;
         {
             let now = self.now();
@@ -283,7 +321,7 @@ impl SpeakerTracker {
         let mut now = self.now();
         now.before.remove(&id);
         now.person = None;
-        Ok(())
+        Ok(Forgotten::Person)
     }
 
     /// Returns the person of these words; the last speaker if too little was said, and none if their
@@ -302,8 +340,8 @@ impl SpeakerTracker {
         if let Some(person) = person {
             self.introduce(person, memory, &mut told);
         }
-        let now = self.now();
-        if let Some(Enrolment { name, voices }) = &now.enrolment {
+        let mut now = self.now();
+        if let Some(Enrolment { name, voices, .. }) = now.pending() {
             let left = SENTENCES.saturating_sub(voices.len());
             let sentences = if left == 1 { "one more sentence" } else { "two more sentences" };
             let ask = format!(
@@ -349,6 +387,15 @@ impl SpeakerTracker {
 }
 
 impl Now {
+    /// Returns the enrolment in progress, unless it has lapsed.
+    fn pending(&mut self) -> Option<&mut Enrolment> {
+        let has_lapsed = |enrolment: &Enrolment| enrolment.heard_at.elapsed() >= ENROLMENT_LASTS;
+        if self.enrolment.as_ref().is_some_and(has_lapsed) {
+            self.enrolment = None;
+        }
+        self.enrolment.as_mut()
+    }
+
     /// Returns the reason why the last words have no voice.
     fn no_voice(&self) -> PeopleError {
         self.unknown.map_or(PeopleError::TooShort(1), PeopleError::from)
@@ -394,4 +441,55 @@ pub fn unattributed<'a>(person: Option<&Arc<Person>>, words: &'a str) -> &'a str
 
 fn mark(person: &Person) -> String {
     format!("[{}] ", person.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::SpeakerSettings;
+    use crate::testkit::people::people;
+
+    fn speaker(of: usize) -> Speaker {
+        let mut voice = vec![0.0_f32; 8];
+        voice[of] = 1.0;
+        Speaker { voice: Some(voice.into()), ..Speaker::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_enrolment_lapses_some_minutes_after_its_last_sentence() {
+        let tracker = SpeakerTracker::new(people(SpeakerSettings::default()).0);
+        let says = || tracker.heard(&speaker(1), WordsFor::Themselves).is_some();
+        says();
+        assert_eq!(tracker.learn("Ben").await.unwrap(), 2);
+        tokio::time::advance(ENROLMENT_LASTS - Duration::from_secs(1)).await;
+        assert!(!says(), "the second sentence");
+        tokio::time::advance(ENROLMENT_LASTS - Duration::from_secs(1)).await;
+        assert!(tracker.learns() && tracker.instructions(None, false).contains("voice of Ben"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!tracker.learns() && tracker.instructions(None, false).is_empty());
+        assert!(!says(), "a third sentence learns no voice");
+        // A later request begins anew.
+        assert_eq!(tracker.learn("Ben").await.unwrap(), 2);
+        assert!(!says() && says());
+    }
+
+    #[tokio::test]
+    async fn whoever_may_be_the_one_whose_voice_is_learned_can_stop_it() {
+        for other in [
+            speaker(1),
+            speaker(2),
+            Speaker::of_typed_words(),
+            Speaker::unknown(),
+            Speaker::default(),
+        ] {
+            let tracker = SpeakerTracker::new(people(SpeakerSettings::default()).0);
+            tracker.heard(&speaker(1), WordsFor::Themselves);
+            tracker.learn("Ben").await.unwrap();
+            tracker.heard(&other, WordsFor::Themselves);
+            let forgotten = tracker.forget_person().await.unwrap();
+            assert_eq!(forgotten, Forgotten::Enrolment, "{other:?}");
+            assert!(!tracker.learns(), "{other:?}");
+            assert!(tracker.forget_person().await.is_err(), "there is nobody to forget");
+        }
+    }
 }

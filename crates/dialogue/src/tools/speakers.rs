@@ -9,7 +9,7 @@ use hearken_ports::{Provenance, Tool, ToolCall, ToolError, ToolOutput, ToolSourc
 use serde_json::{Value, json};
 
 use crate::people::{MOST_FACT_CHARS, MOST_NAME_CHARS, PeopleError};
-use crate::speaker_tracker::SpeakerTracker;
+use crate::speaker_tracker::{Forgotten, SpeakerTracker};
 
 const LEARN: &str = "remember_my_voice";
 const RENAME: &str = "change_my_name";
@@ -76,7 +76,8 @@ fn tools() -> Vec<Tool> {
         ),
         tool(
             FORGET,
-            "Deletes the voice of the person who speaks, and all that is remembered of them, for good.",
+            "Deletes the voice of the person who speaks, and all that is remembered of them, for good. \
+             While their voice is being learned, stops that: also if they no longer want it.",
             nothing,
         ),
         tool(
@@ -123,7 +124,7 @@ async fn carry_out(tracker: &SpeakerTracker, call: &ToolCall) -> Result<ToolOutp
             renamed.map(|()| "this person has this name now".into())
         }
         REMEMBER => tracker.remember(text("fact")).await.map(|()| "remembered".into()),
-        FORGET => tracker.forget_person().await.map(|()| "deleted".into()),
+        FORGET => tracker.forget_person().await.map(|what| forgotten(what).to_owned()),
         IGNORE => {
             let on = call.arguments.get("on").and_then(Value::as_bool).unwrap_or(true);
             if on && tracker.person().is_none() {
@@ -136,6 +137,13 @@ async fn carry_out(tracker: &SpeakerTracker, call: &ToolCall) -> Result<ToolOutp
         other => return Err(ToolError::Unknown(other.to_owned())),
     };
     done.map(ToolOutput::text).map_err(|error| ToolError::Failed(reason(&error)))
+}
+
+fn forgotten(what: Forgotten) -> &'static str {
+    match what {
+        Forgotten::Person => "deleted",
+        Forgotten::Enrolment => "the voice was not learned, and nothing of it was stored",
+    }
 }
 
 fn learning(left: usize) -> String {

@@ -153,12 +153,13 @@ pub struct InterruptionSettings {
     /// Words that only signal listening (English and all other languages), alone or in
     /// sequence. Case, spaces and punctuation are ignored.
     pub backchannels_en: Vec<String>,
-    /// Words that end a reply without being answered (Chinese), also in combination with a
-    /// form of address, a courtesy ("please", "OK") or a particle, in either script.
+    /// Words that end a reply (Chinese), also in combination with a form of address, a courtesy
+    /// ("please", "OK") or a particle, in either script. They are answered only if the reply
+    /// has called a tool.
     pub stop_words_zh: Vec<String>,
-    /// Words that end a reply without being answered (English and all other languages),
-    /// also in combination with a form of address, a courtesy ("please", "OK") or a
-    /// particle.
+    /// Words that end a reply (English and all other languages), also in combination with a form
+    /// of address, a courtesy ("please", "OK") or a particle. They are answered only if the
+    /// reply has called a tool.
     pub stop_words_en: Vec<String>,
 }
 

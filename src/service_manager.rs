@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::liveness::Liveness;
@@ -23,7 +24,8 @@ pub async fn starting<T>(work: impl Future<Output = T>) -> T {
 
 /// Calls `report` at once and at every interval until `work` is done.
 async fn repeated_during<T>(work: impl Future<Output = T>, mut report: impl FnMut()) -> T {
-    let mut ticks = tokio::time::interval(STARTING_EVERY);
+    report();
+    let mut ticks = tokio::time::interval_at(Instant::now() + STARTING_EVERY, STARTING_EVERY);
     let mut work = pin!(work);
     loop {
         tokio::select! {

@@ -4,7 +4,7 @@
 use hearken_dialogue::CURRENT_TIME;
 use hearken_dialogue::template::fill;
 use hearken_dialogue::tools::tools_read::note_results_before;
-use hearken_ports::role::ReplyLanguage;
+use hearken_ports::reply_language::ReplyLanguage;
 use hearken_ports::{ChatMessage, KeptMessage, OfferedTool, Prompt, ToolRequest, TurnLanguage};
 use hearken_proto::chat::{ChatRequest, ChatSession, FunctionCall, Message, Role, ToolCall};
 use jiff::Timestamp;

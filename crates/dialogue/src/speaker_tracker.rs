@@ -468,7 +468,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(!tracker.learns() && tracker.instructions(None, false).is_empty());
         assert!(!says(), "a third sentence learns no voice");
-        // A later request begins anew.
+        // A later request begins again.
         assert_eq!(tracker.learn("Ben").await.unwrap(), 2);
         assert!(!says() && says());
     }

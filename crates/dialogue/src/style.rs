@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use hearken_ports::InstantScope;
-use hearken_ports::role::ReplyLanguage;
+use hearken_ports::reply_language::ReplyLanguage;
 use hearken_proto::ids::DeviceId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

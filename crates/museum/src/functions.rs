@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hearken_dialogue::tools::calls::arguments;
+use hearken_dialogue::tools::parsed_arguments::parsed_arguments;
 use hearken_dialogue::tools::schema::{Schema, off_worker};
 use hearken_ports::{OfferedTool, ToolRequest};
 use hearken_proto::ids::SessionId;
@@ -96,7 +96,8 @@ impl Functions {
         let Some(found) = found else {
             return Err(format!("error: there is no function `{}`", call.name));
         };
-        let arguments = arguments(&call.arguments).map_err(|error| format!("error: {error}"))?;
+        let arguments =
+            parsed_arguments(&call.arguments).map_err(|error| format!("error: {error}"))?;
         let parameters = found.parameters.clone();
         let checking = off_worker(&self.session, move |_| {
             let schema = Schema::of_object(&parameters)?;

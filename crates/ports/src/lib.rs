@@ -21,6 +21,7 @@ pub mod locks;
 pub mod people;
 mod provider_metrics;
 pub mod recording_sink;
+pub mod reply_language;
 pub mod role;
 pub mod service_state;
 pub mod sessions;

@@ -9,7 +9,7 @@ use hearken_base::language::Language;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::role::ReplyLanguage;
+use super::reply_language::ReplyLanguage;
 use super::vendor_fields::VendorFields;
 use super::{ProviderError, ServiceHealth};
 

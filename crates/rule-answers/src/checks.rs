@@ -5,7 +5,7 @@
 use hearken_base::language::{Language, has_chinese, has_japanese_or_korean, is_han};
 use hearken_instant::DEFAULT_NAME;
 use hearken_ports::TurnLanguage;
-use hearken_ports::role::ReplyLanguage;
+use hearken_ports::reply_language::ReplyLanguage;
 
 use crate::claims::{Claim, claim, is_command};
 use crate::identity::{is_of_others, names_others};

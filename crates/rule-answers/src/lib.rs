@@ -21,7 +21,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hearken_instant::{Answer, Answers, Bindings, Call, Context, Next, Plan, Referent, Scope};
-use hearken_ports::role::ReplyLanguage;
+use hearken_ports::reply_language::ReplyLanguage;
 use hearken_ports::{
     EarlierWords, InstantScope, Llm, LlmDelta, OfferedTool, Prompt, ProviderError, Role,
     ServiceHealth, ToolChoice, ToolRequest, TurnLanguage, Usage,

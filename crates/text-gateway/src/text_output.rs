@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use hearken_dialogue::parts::Parts;
-use hearken_dialogue::tools::calls::{EndedCall, arguments};
+use hearken_dialogue::tools::calls::EndedCall;
 use hearken_dialogue::tools::outcome::{NOT_REACHED, NOT_STARTED};
+use hearken_dialogue::tools::parsed_arguments::parsed_arguments;
 use hearken_dialogue::tools::{Offer, Toolbox};
 use hearken_dialogue::turn_output::{CallResults, TurnOutput};
 use hearken_dialogue::{Cleaner, Turn, TurnError};
@@ -214,7 +215,7 @@ fn shown(offer: &Offer, call: &ToolRequest, ended: &EndedCall) -> CallShown {
     };
     CallShown {
         tool_name: tool.to_owned(),
-        arguments: arguments(&call.arguments).unwrap_or_default(),
+        arguments: parsed_arguments(&call.arguments).unwrap_or_default(),
         success: code.is_none(),
         duration_ms: milliseconds(ended.took),
         source: source.to_owned(),

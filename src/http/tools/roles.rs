@@ -2,7 +2,8 @@
 //! effects of a role, nor for assigning it to devices and people.
 
 use actix_web::{HttpResponse, web};
-use hearken_ports::role::{ReplyLanguage, RoleSettings};
+use hearken_ports::reply_language::ReplyLanguage;
+use hearken_ports::role::RoleSettings;
 use hearken_ports::store::{Role, RoleOutcome, StoreError};
 use hearken_proto::fault::Fault;
 use hearken_proto::json;

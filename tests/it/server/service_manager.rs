@@ -1,5 +1,4 @@
 //! Notifications of the program to systemd, over a datagram socket. Not for the reactions of systemd.
-//! systemd does then.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;

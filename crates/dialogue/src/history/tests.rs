@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hearken_ports::role::{ReplyLanguage, RoleSettings};
+use hearken_ports::reply_language::ReplyLanguage;
+use hearken_ports::role::RoleSettings;
 use hearken_ports::{PersonId, ProviderError, ProviderErrorKind, ToolRequest};
 use proptest::prelude::*;
 

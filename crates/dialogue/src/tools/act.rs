@@ -5,7 +5,7 @@ use hearken_base::language::{Language, is_han};
 use hearken_ports::{Provenance, Tool};
 
 use super::arguments::{Named, named};
-use super::calls;
+use super::parsed_arguments::parsed_arguments;
 use super::risk::spaced;
 
 /// Maximum length of a name, in characters.
@@ -128,7 +128,7 @@ const THINGS: [(&str, &str); 26] = [
 pub(super) fn act(tool: &Tool, text: &str, language: Language) -> String {
     let words = name_words(&tool.name);
     // Parsed as for the call itself.
-    let arguments = calls::arguments(text).unwrap_or_default();
+    let arguments = parsed_arguments(text).unwrap_or_default();
     let Named { mut object, others } = named(tool, &arguments, language);
     let told = match verb(&words) {
         Some(((names, english, chinese), at)) => {
@@ -160,7 +160,7 @@ pub(super) fn act(tool: &Tool, text: &str, language: Language) -> String {
 pub(super) fn is_plain_picture(tool: &Tool, arguments: &str) -> bool {
     let is_about = |key: &String| matches!(key.as_str(), "question" | "query" | "prompt");
     name_words(&tool.name).iter().all(|word| PICTURE_WORDS.contains(&word.as_str()))
-        && calls::arguments(arguments).unwrap_or_default().keys().all(is_about)
+        && parsed_arguments(arguments).unwrap_or_default().keys().all(is_about)
 }
 
 /// Returns an act with the tool and the source that carry it out. The name of a tool client is

@@ -9,14 +9,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use hearken_ports::{Tool, ToolCall, ToolError, ToolOutput, ToolRequest, ToolSource};
-use hearken_proto::json::{NotParsed, weighed};
-use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::finishing::{CallGuard, LateEnd, LateResult, LateResults, SharedOutcome};
 use super::image_description::describe_pictures;
 use super::offer::{Offer, Offered, SourceSlot};
 use super::outcome::{CUT_SHORT, GOES_ON, Outcome, render};
+use super::parsed_arguments::parsed_arguments;
 use super::schema::Schema;
 use super::toolbox::Toolbox;
 use crate::metrics::{CallEnd, CallTraffic, tool_called};
@@ -218,7 +217,7 @@ impl Toolbox {
         let offered = offer.find(&request.name).ok_or_else(unknown)?;
         let slot = self.slot_of(offered).ok_or_else(taken_away)?;
         let Offered { tool, schema, .. } = offered;
-        let arguments = arguments(&request.arguments)?;
+        let arguments = parsed_arguments(&request.arguments)?;
         let schema = schema.get_or_init(|| Schema::of_server_tool(&tool.parameters));
         schema.check(&tool.parameters, &arguments)?;
         let id = request.id.clone();
@@ -282,44 +281,4 @@ fn execute(slot: SourceSlot, call: ToolCall, until: Instant) -> BoxFuture<'stati
         tracing::info!(tool = name, source = slot.source.name(), well, took = ?began.elapsed(), "a tool was called");
         outcome
     })
-}
-
-/// Parses the arguments of a call. Empty text and `null` mean no arguments: models write these. They
-/// are also what a model leaves that breaks off before the arguments: the schema of the tool decides.
-///
-/// # Errors
-/// [`ToolError::Arguments`] if the text is not a JSON object.
-pub fn arguments(text: &str) -> Result<Map<String, Value>, ToolError> {
-    if text.trim().is_empty() {
-        return Ok(Map::new());
-    }
-    match weighed(text) {
-        Ok(Value::Object(arguments)) => Ok(arguments),
-        // Some models encode the object a second time, as a JSON string.
-        Ok(Value::String(inner)) if !inner.trim_start().starts_with('"') => arguments(&inner),
-        Ok(Value::Null) => Ok(Map::new()),
-        Ok(_) => Err(ToolError::Arguments("they are not a JSON object".into())),
-        Err(NotParsed::TooHeavy(heavy)) => {
-            Err(ToolError::Arguments(heavy.to_string().replacen("takes", "they take", 1)))
-        }
-        Err(NotParsed::NotJson(error)) => {
-            Err(ToolError::Arguments(format!("they are not JSON: {error}")))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn heavy_arguments_are_refused_with_the_reason() {
-        let list = format!("[{}]", vec!["[]"; hearken_proto::json::MAX_WEIGHT / 64].join(","));
-        let object = format!(r#"{{"a":{list}}}"#);
-        let encoded = Value::String(object.clone()).to_string();
-        for text in [list, object, encoded] {
-            let Err(ToolError::Arguments(why)) = arguments(&text) else { panic!("accepted") };
-            assert!(why.starts_with("they take more than 4096 KiB"), "{why}");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`definition`], `offer`, `allotment`, [`toolbox`], [`toolset_interner`], [`names`], [`risk`],
 //! [`held_call`], [`tools_read`], [`policy`], [`consent`], `act`, `arguments`, `secret_arguments`,
-//! [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
+//! [`parsed_arguments`], [`calls`], [`finishing`], [`schema`], `image_description`, [`outcome`].
 
 mod act;
 mod allotment;
@@ -17,6 +17,7 @@ mod image_description;
 pub mod names;
 mod offer;
 pub mod outcome;
+pub mod parsed_arguments;
 pub mod policy;
 pub mod risk;
 pub mod schema;

@@ -218,7 +218,7 @@ pub(super) fn name_risk(arguments: &str, place_counts: bool) -> bool {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    super::calls::arguments(arguments).map_or(true, |arguments| {
+    super::parsed_arguments::parsed_arguments(arguments).map_or(true, |arguments| {
         let arguments = Value::Object(arguments);
         let is_broad = holds_key(&arguments, &PLACES) && !holds_key(&arguments, &KINDS);
         place_counts && is_broad || is_or_holds_risk(&arguments)

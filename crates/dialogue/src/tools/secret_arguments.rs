@@ -5,7 +5,7 @@
 use hearken_base::redaction::{MASK, is_secret_name, redact};
 use serde_json::Value;
 
-use super::calls;
+use super::parsed_arguments::parsed_arguments;
 use super::risk::spaced;
 
 /// Last words of keys with secret numbers. Numbers of other keys are amounts, or pins of a board.
@@ -31,7 +31,7 @@ pub(super) fn is_secret(key: &str, value: &Value) -> bool {
 /// Returns the arguments of a call with their secrets masked, for others than the person who is
 /// asked; unchanged if there are none.
 pub(super) fn masked(arguments: &str) -> String {
-    let Ok(fields) = calls::arguments(arguments) else {
+    let Ok(fields) = parsed_arguments(arguments) else {
         // JSON that cannot be parsed could hide a secret.
         return MASK.to_owned();
     };

@@ -11,7 +11,8 @@ use hearken_dialogue::role::AssignedRole;
 use hearken_dialogue::testkit::answering::{Called, sources};
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
 use hearken_ports::ProviderErrorKind;
-use hearken_ports::role::{ReplyLanguage, RoleSettings};
+use hearken_ports::reply_language::ReplyLanguage;
+use hearken_ports::role::RoleSettings;
 use hearken_text_gateway::{Sessions, TextGateway, TextGatewaySettings};
 use serde_json::json;
 

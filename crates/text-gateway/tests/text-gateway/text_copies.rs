@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use hearken_dialogue::testkit::refusing::RefusingLlm;
 use hearken_dialogue::testkit::{LlmAct, Script, ScriptedLlm};
 use hearken_dialogue::{Character, SharedStyle};
-use hearken_ports::role::ReplyLanguage;
+use hearken_ports::reply_language::ReplyLanguage;
 use hearken_ports::{
     BoxError, KeptSession, Llm, SessionStore, StoreOutcome, Tool, ToolCall, ToolError, ToolOutput,
     ToolSource,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hearken_dialogue::{ConversationStyle, SharedStyle};
 use hearken_ports::ToolSource as _;
-use hearken_ports::role::ReplyLanguage;
+use hearken_ports::reply_language::ReplyLanguage;
 use hearken_proto::ids::{DeviceId, SessionId};
 use hearken_test_support::tool_sources::{address, environment};
 use hearken_tool_sources::{Builtin, BuiltinSettings, Endpoint, Servers, Sources, ToolServer};

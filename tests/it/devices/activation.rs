@@ -137,6 +137,8 @@ async fn a_stranger_who_repeats_the_boot_of_a_device_is_not_bound_without_its_co
         let told = boot_as(&server, client).await;
         told["websocket"]["token"].as_str().unwrap().len() > 40
     };
+    // The server creates its store when it first uses it.
+    assert!(!is_admitted(CLIENT).await);
     let url = format!("sqlite://{}", folder.path().join("hearken.db").display());
     sqlx::any::install_default_drivers();
     let pool = AnyPoolOptions::new().connect(&url).await.unwrap();

@@ -197,17 +197,21 @@ impl RuntimeSettings {
             stored.set(key, value);
         }
         // A change is prepared everywhere, then stored, then applied: it holds in all parts or in none. Decision 0040.
-        self.prepare(&stored.used)?;
-        // As every other instance finds them: a value may have been unusable only because of another one.
-        let Usable { used, unusable, prepared } = usable(&stored.all, |some| self.prepare(some))?;
-        if let Some(reason) = stored.used.keys().find_map(|key| unusable.get(key)) {
-            return Err(ChangeError::Invalid(reason.clone()));
+        let mut prepared = self.prepare(&stored.used)?;
+        if !stored.unusable.is_empty() {
+            // As every other instance finds them: a value may have been unusable only because of another one.
+            let found = usable(&stored.all, |some| self.prepare(some))?;
+            if let Some(reason) = stored.used.keys().find_map(|key| found.unusable.get(key)) {
+                return Err(ChangeError::Invalid(reason.clone()));
+            }
+            prepared = found.prepared;
+            (stored.used, stored.unusable) = (found.used, found.unusable);
         }
         let what = "settings changed".to_owned();
         let details = json!({"changes": told});
         let entry = AuditEntry { number: 0, at: now, who: who.to_owned(), what, details };
         self.store.change(&kept, &entry).await?;
-        self.apply(Stored { used, unusable, ..stored }, prepared);
+        self.apply(stored, prepared);
         tracing::info!(keys = ?wanted.keys().collect::<Vec<_>>(), "settings changed");
         Ok(())
     }

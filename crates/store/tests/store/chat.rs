@@ -29,6 +29,18 @@ on_every_store!(
     messages_have_no_gaps_after_any_steps,
 );
 
+/// A snapshot of session "a", before this event.
+fn snapshot(event: &str, seconds: i64) -> Snapshot {
+    Snapshot {
+        id: format!("s-{event}"),
+        session_id: id("a"),
+        name: format!("before the {event}"),
+        message_count: 0,
+        state_version: None,
+        created_at: at(seconds),
+    }
+}
+
 pub(super) async fn said(store: &SqlStore, name: &str) -> Vec<String> {
     let kept = store.messages(&id(name), None, 1_000).await.unwrap();
     let numbers: Vec<i64> = kept.iter().map(|m| m.number).collect();
@@ -217,14 +229,6 @@ async fn snapshots_restore_a_dialogue(place: Arc<Place>) {
     let store = open(&place);
     store.create(&session("a"), "").await.unwrap();
     store.create(&session("b"), "").await.unwrap();
-    let snapshot = |name: &str, seconds| Snapshot {
-        id: format!("s-{name}"),
-        session_id: id("a"),
-        name: format!("before the {name}"),
-        message_count: 0,
-        state_version: None,
-        created_at: at(seconds),
-    };
     let mut first = turn("a", 0, 1, &["one", "two"]);
     first.state_version = Some(5);
     store.keep_turn(&first).await.unwrap();
@@ -287,15 +291,8 @@ async fn refused_messages_are_stored_with_their_turn_and_outlast_rollbacks(place
     };
     assert_eq!(keep(0, 1, None).await, StoreOutcome::Kept);
     assert_eq!(until("a").await, None);
-    let snapshot = Snapshot {
-        id: "s".into(),
-        session_id: id("a"),
-        name: String::new(),
-        message_count: 0,
-        state_version: None,
-        created_at: at(2),
-    };
-    store.keep_snapshot(&snapshot, 1).await.unwrap().unwrap();
+    let only = Snapshot { id: "s".into(), ..snapshot("only one", 2) };
+    store.keep_snapshot(&only, 1).await.unwrap().unwrap();
     assert_eq!(keep(2, 1, refused(2)).await, StoreOutcome::Kept);
     assert_eq!(until("a").await, refused(2), "with its whole time");
     assert_eq!(keep(4, 0, refused(4)).await, StoreOutcome::Overtaken);
@@ -320,15 +317,8 @@ async fn a_purged_session_leaves_nothing(place: Arc<Place>) {
     }
     let key = Some(key("k"));
     store.keep_turn(&KeptTurn { key, ..turn("a", 0, 0, &["one"]) }).await.unwrap();
-    let snapshot = Snapshot {
-        id: "s".into(),
-        session_id: id("a"),
-        name: String::new(),
-        message_count: 0,
-        state_version: None,
-        created_at: at(2),
-    };
-    store.keep_snapshot(&snapshot, 0).await.unwrap();
+    let only = Snapshot { id: "s".into(), ..snapshot("only one", 2) };
+    store.keep_snapshot(&only, 0).await.unwrap();
     assert!(!store.purge(&id("a")).await.unwrap(), "only deleted sessions are purged");
     for (name, seconds) in [("a", 100), ("b", 90)] {
         let active = [ChatStatus::Active];
